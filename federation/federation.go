@@ -1,0 +1,62 @@
+// Package federation makes many upstream servers look like one: it merges their
+// lists, routes what names one of them, and fans their notifications out. One
+// table serves lists and routes, so what is hidden cannot be called. It imports
+// federation/tenant, upstream, upstream/mcp, upstream/sse, cache and auth/seal.
+package federation
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/causeway-mcp/causeway/federation/tenant"
+	"github.com/causeway-mcp/causeway/upstream/mcp"
+)
+
+// ErrNoEndpoint tells that no tenant or upstream is registered for an endpoint.
+var ErrNoEndpoint = errors.New("no such endpoint")
+
+// Endpoint names what a URL stands for.
+type Endpoint struct {
+	Tenant string
+	Alias  string // the one upstream behind /t/{tenant}/u/{alias}/mcp; empty for the merged endpoint
+}
+
+// Call is one message from a client whose envelope and headers have been
+// checked. It is not used after Handle or Listen returned.
+type Call struct {
+	Endpoint  Endpoint
+	Principal tenant.Principal
+	Request   *mcp.Request
+	Header    http.Header // as received: Mcp-Param-* and what an upstream's configuration names are used
+	// Notify sends one notification to the client before the response. It may
+	// be nil when the client takes none.
+	Notify func(raw []byte) error
+}
+
+// Reply is the final message for the client, with the client's own id.
+type Reply struct {
+	Status int // of HTTP
+	Body   *mcp.Buffer
+	// ErrorType is the error_type label: "" for success, the JSON-RPC code,
+	// "tool_error" or a class of upstream failures.
+	ErrorType string
+	// Upstream is the alias that answered; empty for what the gateway answers.
+	Upstream string
+}
+
+// Subscription is one client's listen stream.
+type Subscription struct {
+	// Ack is the first message to send.
+	Ack []byte
+	// C gives the messages to send. It is closed when the federation ends the
+	// subscription (a reader that is too slow, a registration that went).
+	C <-chan []byte
+	// End is the completion result to send before the stream is closed from our
+	// side (basic/patterns/subscriptions, Graceful Closure).
+	End []byte
+
+	close func()
+}
+
+// Close ends the subscription; it may be called twice.
+func (s *Subscription) Close() { s.close() }

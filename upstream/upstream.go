@@ -1,0 +1,130 @@
+// Package upstream talks to one upstream MCP server: it sends a request with
+// the headers that the transport wants, reads the answer as a stream of
+// messages, and guards the server with deadlines, a concurrency limit, a
+// circuit breaker and careful retries. It imports upstream/mcp, upstream/sse,
+// upstream/egress and auth/seal only.
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/causeway-mcp/causeway/upstream/mcp"
+)
+
+// Config says how to reach one upstream and what bounds hold for it. Zero
+// values mean the named defaults.
+type Config struct {
+	Tenant, Alias string
+	URL           string
+
+	ConnectTimeout time.Duration // DefaultConnectTimeout
+	CallTimeout    time.Duration // DefaultCallTimeout; reset by progress
+	CallMax        time.Duration // DefaultCallMax; never exceeded
+	IdleTimeout    time.Duration // DefaultIdleTimeout; idle connections are dropped after it
+
+	MaxInFlight     int           // DefaultMaxInFlight
+	BreakerFailures int           // DefaultBreakerFailures consecutive failures open the breaker
+	BreakerOpen     time.Duration // DefaultBreakerOpen until one request probes again
+
+	MaxMessage int64 // DefaultMaxMessage bytes of one message
+	MaxDepth   int   // DefaultMaxDepth of JSON nesting
+}
+
+// Defaults of Config.
+const (
+	DefaultConnectTimeout  = 2 * time.Second
+	DefaultCallTimeout     = 60 * time.Second
+	DefaultCallMax         = 10 * time.Minute
+	DefaultIdleTimeout     = 4 * time.Second
+	DefaultMaxInFlight     = 256
+	DefaultBreakerFailures = 5
+	DefaultBreakerOpen     = 5 * time.Second
+	DefaultMaxMessage      = 32 << 20
+	DefaultMaxDepth        = 256
+)
+
+// Deps are the collaborators of a Client. Budget may be nil.
+type Deps struct {
+	Logger  *slog.Logger
+	Tracer  trace.Tracer
+	Metrics *Metrics
+	Budget  *mcp.Budget
+}
+
+// Request is one JSON-RPC request for an upstream.
+type Request struct {
+	Method string
+	Name   string // the value of Mcp-Name; HasName tells whether the header is due
+	// HasName is true for tools/call, prompts/get, resources/read and tasks/*.
+	HasName bool
+	// ToolName is the tool's own name for the span; empty for other methods.
+	ToolName string
+	// ID is the raw JSON of the id in Body, which is the gateway's own.
+	ID []byte
+	// ProgressToken is the raw JSON of the token in Body; nil for none. Progress
+	// for it resets the deadline.
+	ProgressToken []byte
+	// Body is the whole message. Do owns it from here on and releases it.
+	Body *mcp.Buffer
+	// Params are the Mcp-Param-* headers: full name, encoded value.
+	Params []Header
+	// Header holds other request headers to send; may be nil.
+	Header http.Header
+	// Timeout replaces Config.CallTimeout and Config.CallMax when it is set.
+	Timeout time.Duration
+	// Listen marks subscriptions/listen: no deadline, a transport of its own, no
+	// place in the concurrency limit.
+	Listen bool
+}
+
+// Header is one header line.
+type Header struct{ Name, Value string }
+
+// Class says in one word why an upstream could not be used. It is a closed set:
+// clients see it as data.reason, metrics as error_type.
+type Class string
+
+// Classes of failures.
+const (
+	ClassConnect      Class = "connect"      // no connection, or it broke before the answer began
+	ClassTimeout      Class = "timeout"      // no answer within the deadline
+	ClassInterrupted  Class = "interrupted"  // the answer ended before its final message
+	ClassStatus       Class = "http_status"  // an HTTP status that carries no JSON-RPC message
+	ClassUnauthorized Class = "unauthorized" // 401 or 403
+	ClassProtocol     Class = "protocol"     // an answer that is not MCP
+	ClassVersion      Class = "version"      // no protocol version in common
+	ClassTooLarge     Class = "too_large"    // a message over its bound
+	ClassOverloaded   Class = "overloaded"   // the concurrency limit or the process's buffer budget
+	ClassBreakerOpen  Class = "breaker_open" // not tried, since it failed repeatedly
+	ClassCanceled     Class = "canceled"     // the caller left
+)
+
+// Error tells that an upstream could not be used. Its text is for logs: it may
+// hold addresses, so clients get Alias, Class and Retryable only.
+type Error struct {
+	Alias     string
+	Class     Class
+	Retryable bool // the same request may succeed later, and was surely not carried out or is safe to repeat
+	Err       error
+}
+
+// Error gives the alias, the class and the cause.
+func (e *Error) Error() string { return fmt.Sprintf("upstream %s: %s: %v", e.Alias, e.Class, e.Err) }
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Doer sends requests to one upstream server. *Client implements it.
+type Doer interface {
+	// Do sends the request and returns its answer as soon as its first message
+	// can be told apart; the error is an *Error. Cancelling ctx closes the
+	// upstream's stream, which cancels the request there
+	// (basic/transports/streamable-http, Cancellation).
+	Do(ctx context.Context, req *Request) (*Response, error)
+}
