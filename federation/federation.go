@@ -7,6 +7,7 @@ package federation
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/upstream/mcp"
@@ -42,6 +43,9 @@ type Reply struct {
 	ErrorType string
 	// Upstream is the alias that answered; empty for what the gateway answers.
 	Upstream string
+	// Waited is how long the call waited for upstreams; the rest of its time is
+	// the gateway's own.
+	Waited time.Duration
 }
 
 // Subscription is one client's listen stream.
@@ -56,6 +60,12 @@ type Subscription struct {
 	End []byte
 
 	close func()
+}
+
+// NewSubscription makes a Subscription. Close calls end, which must bear a second
+// call.
+func NewSubscription(ack []byte, c <-chan []byte, completion []byte, end func()) *Subscription {
+	return &Subscription{Ack: ack, C: c, End: completion, close: end}
 }
 
 // Close ends the subscription; it may be called twice.
