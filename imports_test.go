@@ -1,0 +1,149 @@
+package causeway
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const modulePath = "github.com/causeway-mcp/causeway"
+
+// arrows gives, for each of our packages that may be imported by others, the
+// ones of ours that it may import itself. A name that ends in /... stands for a
+// package and all below it. The first line that matches a package holds.
+func arrows() []arrow {
+	all := []string{"gateway/...", "federation/...", "upstream/...", "auth/...", "cache/..."}
+	return []arrow{
+		{"cmd/...", append([]string{"cmd/..."}, all...)},
+		{"loadtest/...", append([]string{"loadtest/..."}, all...)},
+		{"gateway/...", all},
+
+		{"federation/tenant", nil},
+		{"federation/tenant/...", []string{"federation/tenant"}}, // back ends and their suite
+		{"federation", []string{"federation/tenant", "upstream", "upstream/mcp", "upstream/sse", "cache", "auth/seal"}},
+
+		{"upstream/mcp", nil},
+		{"upstream/sse", nil},
+		{"upstream/egress", nil},
+		{"upstream", []string{"upstream/mcp", "upstream/sse", "upstream/egress", "auth/seal"}},
+
+		{"auth/seal", nil},
+		{"auth/...", []string{"auth/...", "federation/tenant", "cache", "upstream/egress"}},
+
+		{"cache", nil},
+		{"cache/...", []string{"cache"}}, // back ends and their suite
+	}
+}
+
+type arrow struct {
+	from string
+	to   []string
+}
+
+// matches tells whether the package name, relative to the module, is meant by
+// pattern.
+func matches(pattern, name string) bool {
+	parent, below := strings.CutSuffix(pattern, "/...")
+	return name == parent || below && strings.HasPrefix(name, parent+"/")
+}
+
+// listed is what go list tells about a package.
+type listed struct {
+	ImportPath string
+	Imports    []string
+	Module     *struct{ Path string }
+}
+
+// goList runs go list -deps on the whole module: every package that the product
+// is made of, with what each imports. Tests are not among them.
+func goList(t *testing.T) []listed {
+	t.Helper()
+	watch(t)
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Imports,Module", "./...")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, &stderr)
+	}
+	var pkgs []listed
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return pkgs
+		} else if err != nil {
+			t.Fatalf("read what go list printed: %v", err)
+		}
+		pkgs = append(pkgs, p)
+	}
+}
+
+// ours gives the name of a package relative to the module.
+func ours(path string) (name string, ok bool) {
+	return strings.CutPrefix(path, modulePath+"/")
+}
+
+func TestImportArrows(t *testing.T) {
+	table := arrows()
+	for _, p := range goList(t) {
+		name, ok := ours(p.ImportPath)
+		if !ok {
+			continue
+		}
+		row := slices.IndexFunc(table, func(a arrow) bool { return matches(a.from, name) })
+		if row < 0 {
+			t.Errorf("package %s is not in the table of arrows: say there, and in the design, what it may import", name)
+			continue
+		}
+		for _, path := range p.Imports {
+			to, ok := ours(path)
+			if ok && !slices.ContainsFunc(table[row].to, func(pattern string) bool { return matches(pattern, to) }) {
+				t.Errorf("%s imports %s: allowed are %q", name, to, table[row].to)
+			}
+		}
+	}
+}
+
+// TestEchoStaysInGateway holds the router behind one package, so that its next
+// major version changes nothing else.
+func TestEchoStaysInGateway(t *testing.T) {
+	for _, p := range goList(t) {
+		name, ok := ours(p.ImportPath)
+		if !ok || matches("gateway/...", name) {
+			continue
+		}
+		for _, path := range p.Imports {
+			if strings.HasPrefix(path, "github.com/labstack/") {
+				t.Errorf("%s imports %s: only gateway/ may", name, path)
+			}
+		}
+	}
+}
+
+// TestTestOnlyModules holds what is for tests, the demo and the load generator
+// out of the packages that serve.
+func TestTestOnlyModules(t *testing.T) {
+	testOnly := []string{
+		"github.com/google/go-cmp",
+		"github.com/modelcontextprotocol/go-sdk",
+		"golang.org/x/tools",
+		"testing",
+	}
+	helpers := []string{"cmd/causeway/demo/...", "loadtest/...", "gateway/gatewaytest", "federation/tenant/tenanttest", "cache/cachetest"}
+	for _, p := range goList(t) {
+		name, ok := ours(p.ImportPath)
+		if !ok || slices.ContainsFunc(helpers, func(h string) bool { return matches(h, name) }) {
+			continue
+		}
+		for _, path := range p.Imports {
+			if slices.ContainsFunc(testOnly, func(m string) bool { return matches(m+"/...", path) }) {
+				t.Errorf("%s imports %s, which is for tests", name, path)
+			}
+		}
+	}
+}
