@@ -1,7 +1,5 @@
 package mcp
 
-import "iter"
-
 // Span is a half-open range of byte offsets into a message's Raw.
 type Span struct{ Start, End int }
 
@@ -86,7 +84,8 @@ type Message struct {
 	// Members of the result.
 	ResultType, RequestState, CacheScope, NextCursor Text // NextCursor: null counts as absent
 	InputRequests, TTLMs, IsError                    Span
-	Items                                            Span // tools, prompts, resources, resourceTemplates or contents
+	Items                                            Span   // tools, prompts, resources, resourceTemplates or contents
+	ItemsKey                                         string // which of them Items is: the first one
 
 	// Members of params, and TaskID of the result too.
 	ProgressToken, Notifications, SubscriptionID Span
@@ -99,30 +98,3 @@ type Member struct {
 	At    Span   // from the key's opening quote to the end of the value
 	Value Span
 }
-
-// Members iterates over the members of the JSON object at obj, which must have
-// been validated (it is part of a parsed message). Anything but an object has
-// no members.
-func Members(raw []byte, obj Span) iter.Seq[Member] { panic("stub") }
-
-// Elements iterates over the elements of the validated JSON array at arr.
-func Elements(raw []byte, arr Span) iter.Seq[Span] { panic("stub") }
-
-// String decodes the validated JSON string at s; false when it is none.
-func String(raw []byte, s Span) (string, bool) { panic("stub") }
-
-// Find returns the value of the first member of obj with that key, or a Span
-// that is not Ok.
-func Find(raw []byte, obj Span, key string) Span { panic("stub") }
-
-// ParseRequest reads the envelope of a client's message: one pass, nothing
-// copied but the short strings it routes on. maxDepth bounds the nesting.
-// The Request is returned with an error too, holding the ID where it could be
-// read. Errors are -32700 for what is not JSON (raw invalid UTF-8 and trailing
-// data included) and -32600 for what is not a request or notification, for a
-// duplicate of a routed key and for a key that equals one but for letter case
-// at envelope, params, ref and reserved `_meta` level.
-func ParseRequest(raw []byte, maxDepth int) (*Request, *Error) { panic("stub") }
-
-// ParseMessage reads the envelope of a server's message, with the same rules.
-func ParseMessage(raw []byte, maxDepth int) (*Message, error) { panic("stub") }
