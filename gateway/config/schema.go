@@ -1,0 +1,226 @@
+package config
+
+import (
+	"bytes"
+	"log/slog"
+	"net/netip"
+	"strings"
+
+	"github.com/causeway-mcp/causeway/federation/tenant"
+)
+
+// isLater tells whether the key at path belongs to the design and not to this
+// version yet, so that a file from the design's examples says what is missing
+// instead of calling a right key unknown.
+func isLater(path string) bool {
+	generic := make([]byte, 0, len(path))
+	for i := range len(path) {
+		if bytes.HasSuffix(generic, []byte{'['}) && path[i] != ']' {
+			continue
+		}
+		generic = append(generic, path[i])
+	}
+	switch string(generic) {
+	case "redis", "admin.token", "store.type", "store.url",
+		"tenants[].hosts", "tenants[].discovery", "tenants[].policy", "tenants[].toolsets",
+		"tenants[].auth.issuers", "tenants[].auth.scopes", "tenants[].limits.callsPerMinute",
+		"tenants[].upstreams[].command", "tenants[].upstreams[].auth", "tenants[].upstreams[].sessions":
+		return true
+	}
+	return false
+}
+
+func (d *decoder) config(n *node, c *Config) {
+	d.object(n, "", fields{
+		"listen":               d.str(&c.Listen),
+		"publicURL":            d.str(&c.PublicURL),
+		"allowedOrigins":       d.strs(&c.AllowedOrigins),
+		"allowUnauthenticated": d.boolean(&c.AllowUnauthenticated),
+		"trustedProxies": func(n *node, path string) {
+			d.list(n, path, func(n *node, path string) {
+				c.TrustedProxies = append(c.TrustedProxies, d.prefix(n, path))
+			})
+		},
+		"admin": func(n *node, path string) {
+			d.object(n, path, fields{"listen": d.str(&c.Admin.Listen)})
+		},
+		"store": func(n *node, path string) {
+			d.object(n, path, fields{"dataDir": d.str(&c.DataDir)})
+		},
+		"keys": func(n *node, path string) {
+			d.list(n, path, func(n *node, path string) {
+				c.Keys = append(c.Keys, d.key(n, path))
+			})
+		},
+		"log": func(n *node, path string) {
+			d.object(n, path, fields{
+				"level":  func(n *node, path string) { d.level(n, path, &c.Log.Level) },
+				"format": d.str(&c.Log.Format),
+			})
+		},
+		"limits":   func(n *node, path string) { d.limits(n, path, &c.Limits) },
+		"timeouts": func(n *node, path string) { d.timeouts(n, path, &c.Timeouts) },
+		"cache": func(n *node, path string) {
+			d.object(n, path, fields{
+				"listTTL":      d.optional(&c.Cache.ListTTL),
+				"stale":        d.duration(&c.Cache.Stale),
+				"staleIfError": d.duration(&c.Cache.StaleIfError),
+			})
+		},
+		"breaker": func(n *node, path string) {
+			d.object(n, path, fields{
+				"failures": d.count(&c.Breaker.Failures),
+				"open":     d.duration(&c.Breaker.Open),
+			})
+		},
+		"tenants": func(n *node, path string) {
+			d.list(n, path, func(n *node, path string) {
+				c.Tenants = append(c.Tenants, d.tenant(n, path))
+			})
+		},
+	})
+}
+
+func (d *decoder) limits(n *node, path string, l *Limits) {
+	d.object(n, path, fields{
+		"body":           d.size(&l.Body),
+		"message":        d.size(&l.Message),
+		"depth":          d.count(&l.Depth),
+		"bufferedBytes":  d.size(&l.BufferedBytes),
+		"cacheBytes":     d.size(&l.CacheBytes),
+		"pageSize":       d.count(&l.PageSize),
+		"pages":          d.count(&l.Pages),
+		"items":          d.count(&l.Items),
+		"instructions":   d.smallSize(&l.Instructions),
+		"inFlight":       d.count(&l.InFlight),
+		"listenStreams":  d.count(&l.ListenStreams),
+		"listenQueue":    d.count(&l.ListenQueue),
+		"streamLifetime": d.duration(&l.StreamLifetime),
+		"stateTTL":       d.duration(&l.StateTTL),
+		"coalesce":       d.duration(&l.Coalesce),
+		"pollInterval":   d.duration(&l.PollInterval),
+		"tenantIdle":     d.duration(&l.TenantIdle),
+	})
+}
+
+func (d *decoder) timeouts(n *node, path string, t *Timeouts) {
+	d.object(n, path, fields{
+		"connect":    d.duration(&t.Connect),
+		"list":       d.duration(&t.List),
+		"revalidate": d.duration(&t.Revalidate),
+		"call":       d.duration(&t.Call),
+		"callMax":    d.duration(&t.CallMax),
+		"idle":       d.duration(&t.Idle),
+	})
+}
+
+func (d *decoder) tenant(n *node, path string) *tenant.Tenant {
+	t := &tenant.Tenant{Separator: "_"}
+	d.object(n, path, fields{
+		"name":      d.str(&t.Name),
+		"separator": d.str(&t.Separator),
+		"pageSize":  d.count(&t.PageSize),
+		"auth":      d.auth,
+		"limits": func(n *node, path string) {
+			d.object(n, path, fields{
+				"inFlight":      d.count(&t.Limits.InFlight),
+				"listenStreams": d.count(&t.Limits.ListenStreams),
+			})
+		},
+		"upstreams": func(n *node, path string) {
+			d.list(n, path, func(n *node, path string) {
+				t.Upstreams = append(t.Upstreams, d.upstream(n, path))
+			})
+		},
+	})
+	return t
+}
+
+// auth accepts the one mode that this version has.
+func (d *decoder) auth(n *node, path string) {
+	d.object(n, path, fields{
+		"mode": func(n *node, path string) {
+			var mode string
+			d.str(&mode)(n, path)
+			if n.kind == kindString && mode != "none" {
+				d.fault(n, path, `%q is not supported by this version; the only mode is "none"`, mode)
+			}
+		},
+	})
+}
+
+func (d *decoder) upstream(n *node, path string) tenant.Upstream {
+	u := tenant.Upstream{Prefix: tenant.PrefixAlias}
+	d.object(n, path, fields{
+		"alias":          d.str(&u.Alias),
+		"url":            d.str(&u.URL),
+		"prefix":         d.str((*string)(&u.Prefix)),
+		"description":    d.str(&u.Description),
+		"tags":           d.strs(&u.Tags),
+		"forwardHeaders": d.strs(&u.ForwardHeaders),
+		"inFlight":       d.count(&u.InFlight),
+		"timeouts": func(n *node, path string) {
+			d.object(n, path, fields{
+				"connect": d.duration(&u.Timeouts.Connect),
+				"list":    d.duration(&u.Timeouts.List),
+				"call":    d.duration(&u.Timeouts.Call),
+				"callMax": d.duration(&u.Timeouts.CallMax),
+			})
+		},
+		"cache": func(n *node, path string) {
+			d.object(n, path, fields{
+				"listTTL":      d.optional(&u.Cache.ListTTL),
+				"stale":        d.duration(&u.Cache.Stale),
+				"staleIfError": d.duration(&u.Cache.StaleIfError),
+			})
+		},
+	})
+	return u
+}
+
+// prefix reads an address or a network in CIDR form.
+func (d *decoder) prefix(n *node, path string) netip.Prefix {
+	if !d.is(n, path, kindString, "a string") {
+		return netip.Prefix{}
+	}
+	if addr, err := netip.ParseAddr(n.text); err == nil {
+		return netip.PrefixFrom(addr, addr.BitLen())
+	}
+	p, err := netip.ParsePrefix(n.text)
+	if err != nil {
+		d.fault(n, path, "%q must be an address such as 10.1.2.3 or a network such as 10.0.0.0/8", n.text)
+		return netip.Prefix{}
+	}
+	return p.Masked()
+}
+
+// level reads one of the four levels of the log.
+func (d *decoder) level(n *node, path string, to *slog.Level) {
+	if !d.is(n, path, kindString, "a string") {
+		return
+	}
+	switch strings.ToLower(n.text) {
+	case "debug", "info", "warn", "error":
+		if err := to.UnmarshalText([]byte(n.text)); err == nil {
+			return
+		}
+	}
+	d.fault(n, path, "%q must be debug, info, warn or error", n.text)
+}
+
+// key reads one key of the ring. Its secret is a reference: a literal is
+// refused, and never shown.
+func (d *decoder) key(n *node, path string) Key {
+	var k Key
+	d.object(n, path, fields{
+		"id": d.str(&k.ID),
+		"secret": func(n *node, path string) {
+			if n.kind != kindMap {
+				d.fault(n, path, "must be a reference, {env: NAME} or {file: path}, and never the secret itself")
+				return
+			}
+			d.object(n, path, fields{"env": d.str(&k.Secret.Env), "file": d.str(&k.Secret.File)})
+		},
+	})
+	return k
+}
