@@ -4,6 +4,8 @@ package mcp
 // messages carry, which saves an allocation.
 func intern(b []byte) string {
 	switch string(b) {
+	case "2.0":
+		return "2.0"
 	case MethodToolsCall:
 		return MethodToolsCall
 	case MethodToolsList:

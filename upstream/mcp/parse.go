@@ -14,15 +14,14 @@ import (
 // hardMaxDepth is the deepest nesting that jsontext reads.
 const hardMaxDepth = 10000
 
-// slot says what to do with one member that we route on.
-type slot struct {
+// field says what to do with one member that we route on. Tables of fields are
+// read only. dst is what a message is read into.
+type field[T any] struct {
 	key   string
-	span  *Span  // gets the place of the value
-	text  *Text  // instead of span: the value is read as a string, too
-	inner []slot // members of the value, when that is an object
-	where string // where the inner members are, for error messages
-	seen  bool
-	twice bool
+	span  func(dst *T) *Span // gets the place of the value
+	text  func(dst *T) *Text // instead of span: the value is read as a string, too
+	inner []field[T]         // members of the value, when that is an object
+	where string             // where the inner members are, for error messages
 }
 
 // parser reads one message in one pass.
@@ -34,6 +33,7 @@ type parser struct {
 	scratch []byte
 	fold    bool   // refuse keys that equal a routed one but for letter case
 	bad     *Error // the first thing that is JSON, but not a message
+	twoIDs  bool   // the message's id occurs twice, so there is none to answer to
 }
 
 // parsers is a pool because a decoder holds a few KiB of state, and one is
@@ -60,7 +60,7 @@ func getParser(raw []byte, fold bool) *parser {
 func (p *parser) release() {
 	p.in = bytes.Buffer{}
 	p.dec.Reset(&p.in, p.opts...)
-	p.raw, p.bad = nil, nil
+	p.raw, p.bad, p.twoIDs = nil, nil, false
 	parsers.Put(p)
 }
 
@@ -72,10 +72,10 @@ func (p *parser) fail(format string, args ...any) {
 	}
 }
 
-// message reads the whole message into slots. The error is what keeps it from
+// readMessage reads the whole message into dst. The error is what keeps it from
 // being read at all; p.bad is set for what is wrong with a message that was
 // read.
-func (p *parser) message(maxDepth int, slots []slot) *Error {
+func readMessage[T any](p *parser, maxDepth int, dst *T, fields []field[T]) *Error {
 	if !utf8.Valid(p.raw) {
 		return Errorf(CodeParse, "message is not valid UTF-8")
 	}
@@ -85,7 +85,7 @@ func (p *parser) message(maxDepth int, slots []slot) *Error {
 	if tooDeep(p.raw, maxDepth) {
 		return Errorf(CodeInvalidRequest, "message is nested deeper than %d levels", maxDepth)
 	}
-	if err := p.value(slots); err != nil {
+	if err := readTop(p, dst, fields); err != nil {
 		return syntaxError(err)
 	}
 	if _, err := p.dec.ReadToken(); err != io.EOF {
@@ -94,11 +94,11 @@ func (p *parser) message(maxDepth int, slots []slot) *Error {
 	return nil
 }
 
-// value reads the top-level value.
-func (p *parser) value(slots []slot) error {
+// readTop reads the top-level value.
+func readTop[T any](p *parser, dst *T, fields []field[T]) error {
 	switch p.dec.PeekKind() {
 	case '{':
-		_, err := p.object(slots, "message")
+		_, err := readObject(p, dst, fields, "message")
 		return err
 	case '[':
 		p.fail("batches are not supported")
@@ -121,25 +121,30 @@ func syntaxError(err error) *Error {
 	return Errorf(CodeParse, "message is not valid JSON: it ends too early")
 }
 
-// object reads the object that comes next and fills slots from its members.
-func (p *parser) object(slots []slot, where string) (Span, error) {
+// readObject reads the object that comes next and fills dst from its members.
+func readObject[T any](p *parser, dst *T, fields []field[T], where string) (Span, error) {
 	if _, err := p.dec.ReadToken(); err != nil {
 		return Span{}, err
 	}
 	start := int(p.dec.InputOffset()) - 1
+	seen := uint32(0) // one bit for each of fields
 	for p.dec.PeekKind() != '}' {
 		key, err := p.dec.ReadValue()
 		if err != nil {
 			return Span{}, err
 		}
-		s := p.match(slots, key, where)
-		if s == nil {
-			if _, err := p.dec.ReadValue(); err != nil {
-				return Span{}, err
-			}
-			continue
+		i := match(p, fields, key, where)
+		if i >= 0 && seen&(1<<i) != 0 {
+			p.twice(fields[i].key, where)
+			i = -1
 		}
-		if err := p.fill(s); err != nil {
+		if i < 0 {
+			_, err = p.dec.ReadValue()
+		} else {
+			seen |= 1 << i
+			err = readField(p, dst, &fields[i])
+		}
+		if err != nil {
 			return Span{}, err
 		}
 	}
@@ -149,11 +154,17 @@ func (p *parser) object(slots []slot, where string) (Span, error) {
 	return Span{start, int(p.dec.InputOffset())}, nil
 }
 
-// fill reads the value that comes next into s.
-func (p *parser) fill(s *slot) error {
-	if s.inner != nil && p.dec.PeekKind() == '{' {
-		at, err := p.object(s.inner, s.where)
-		*s.span = at
+// twice fails for a routed key that occurs again.
+func (p *parser) twice(key, where string) {
+	p.twoIDs = p.twoIDs || key == "id" // only the message itself has a routed id
+	p.fail("duplicate key %q in %s", key, where)
+}
+
+// readField reads the value that comes next.
+func readField[T any](p *parser, dst *T, f *field[T]) error {
+	if f.inner != nil && p.dec.PeekKind() == '{' {
+		at, err := readObject(p, dst, f.inner, f.where)
+		*f.span(dst) = at
 		return err
 	}
 	value, err := p.dec.ReadValue()
@@ -162,15 +173,16 @@ func (p *parser) fill(s *slot) error {
 	}
 	end := int(p.dec.InputOffset())
 	at := Span{end - len(value), end}
-	if s.text == nil {
-		*s.span = at
+	if f.text == nil {
+		*f.span(dst) = at
 		return nil
 	}
-	s.text.Span = at
+	text := f.text(dst)
+	text.Span = at
 	if quoted(value) {
-		s.text.IsString = true
-		if s.text.Value, err = p.text(value); err != nil {
-			p.fail("%q is not valid Unicode", s.key)
+		text.IsString = true
+		if text.Value, err = p.text(value); err != nil {
+			p.fail("%q is not valid Unicode", f.key)
 		}
 	}
 	return nil
@@ -195,51 +207,41 @@ func (p *parser) text(lit []byte) (string, error) {
 	return intern(b), nil
 }
 
-// match finds the slot for a key, or nil when we do not route on it or must not
-// take its value.
-func (p *parser) match(slots []slot, lit []byte, where string) *slot {
+// match finds the field for a key, or -1 when we do not route on it.
+func match[T any](p *parser, fields []field[T], lit []byte, where string) int {
 	name := lit[1 : len(lit)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
 		// Keys are compared after unescaping: "met\u0068od" is method to whoever
 		// reads the message behind us.
-		b, _, _ := appendUnquoted(nil, lit, false)
-		name = b
+		name, _, _ = appendUnquoted(nil, lit, false)
 	}
-	for i := range slots {
-		s := &slots[i]
-		if s.key != string(name) {
-			continue
+	for i := range fields {
+		if fields[i].key == string(name) {
+			return i
 		}
-		if s.seen {
-			s.twice = true
-			p.fail("duplicate key %q in %s", s.key, where)
-			return nil
+	}
+	if !p.fold {
+		return -1
+	}
+	// Some JSON libraries match without regard to letter case. They would take
+	// this key for a routed one, and act on another value than the one that was
+	// checked here.
+	for i := range fields {
+		if key := fields[i].key; foldsTo(name, key) {
+			p.fail("key %q in %s differs from %q only by letter case", string(name), where, key)
 		}
-		s.seen = true
-		return s
 	}
-	if p.fold {
-		p.refuseFolded(slots, name, where)
-	}
-	return nil
+	return -1
 }
 
-// refuseFolded fails for a key that some JSON libraries, which match without
-// regard to letter case, would take for one of slots: they would then act on
-// another value than the one that was checked here.
-func (p *parser) refuseFolded(slots []slot, name []byte, where string) {
-	for i := range slots {
-		key := slots[i].key
-		// A character outside ASCII that folds to a letter ("ſ", the Kelvin sign)
-		// is longer than it, so only longer names can hold one.
-		if len(name) != len(key) && (len(name) < len(key) || ascii(name)) {
-			continue
-		}
-		if strings.EqualFold(string(name), key) {
-			p.fail("key %q in %s differs from %q only by letter case", name, where, key)
-			return
-		}
+// foldsTo tells whether name equals the ASCII key under simple case folding.
+func foldsTo(name []byte, key string) bool {
+	// A character outside ASCII that folds to a letter ("ſ", the Kelvin sign) is
+	// longer than it, so only longer names can hold one.
+	if len(name) != len(key) && (len(name) < len(key) || ascii(name)) {
+		return false
 	}
+	return strings.EqualFold(string(name), key)
 }
 
 func ascii(b []byte) bool {

@@ -5,83 +5,97 @@ import (
 	"strconv"
 )
 
+// message is what a server's message is read into.
+type message struct {
+	Message
+	version, method Text
+	code, text      Span
+	items           [len(itemKeys)]Span
+}
+
+// itemKeys are the members that hold the items of a list, or of a resource.
+var itemKeys = [...]string{"tools", "prompts", "resources", "resourceTemplates", "contents"}
+
+// The tables of members that a server's messages are routed on. They are read
+// only.
+var (
+	messageFields = [...]field[message]{
+		{key: "jsonrpc", text: func(m *message) *Text { return &m.version }},
+		{key: "id", span: func(m *message) *Span { return &m.ID }},
+		{key: "result", span: func(m *message) *Span { return &m.Result }, inner: messageResult[:], where: "result"},
+		{key: "error", span: func(m *message) *Span { return &m.Error }, inner: messageError[:], where: "error"},
+		{key: "method", text: func(m *message) *Text { return &m.method }},
+		{key: "params", span: func(m *message) *Span { return &m.Params }, inner: messageParams[:], where: "params"},
+	}
+	messageResult = [...]field[message]{
+		{key: "resultType", text: func(m *message) *Text { return &m.ResultType }},
+		{key: "_meta", span: func(m *message) *Span { return &m.Meta }, inner: messageMeta[:], where: "result._meta"},
+		{key: "isError", span: func(m *message) *Span { return &m.IsError }},
+		{key: "requestState", text: func(m *message) *Text { return &m.RequestState }},
+		{key: "cacheScope", text: func(m *message) *Text { return &m.CacheScope }},
+		{key: "nextCursor", text: func(m *message) *Text { return &m.NextCursor }},
+		{key: "inputRequests", span: func(m *message) *Span { return &m.InputRequests }},
+		{key: "ttlMs", span: func(m *message) *Span { return &m.TTLMs }},
+		{key: "taskId", text: func(m *message) *Text { return &m.TaskID }},
+		{key: itemKeys[0], span: func(m *message) *Span { return &m.items[0] }},
+		{key: itemKeys[1], span: func(m *message) *Span { return &m.items[1] }},
+		{key: itemKeys[2], span: func(m *message) *Span { return &m.items[2] }},
+		{key: itemKeys[3], span: func(m *message) *Span { return &m.items[3] }},
+		{key: itemKeys[4], span: func(m *message) *Span { return &m.items[4] }},
+	}
+	messageParams = [...]field[message]{
+		{key: "_meta", span: func(m *message) *Span { return &m.Meta }, inner: messageMeta[:], where: "params._meta"},
+		{key: "progressToken", span: func(m *message) *Span { return &m.ProgressToken }},
+		{key: "notifications", span: func(m *message) *Span { return &m.Notifications }},
+		{key: "uri", text: func(m *message) *Text { return &m.URI }},
+		{key: "taskId", text: func(m *message) *Text { return &m.TaskID }},
+		{key: "level", text: func(m *message) *Text { return &m.Level }},
+	}
+	messageMeta = [...]field[message]{
+		{key: MetaSubscriptionID, span: func(m *message) *Span { return &m.SubscriptionID }},
+	}
+	messageError = [...]field[message]{
+		{key: "code", span: func(m *message) *Span { return &m.code }},
+		{key: "message", span: func(m *message) *Span { return &m.text }},
+		{key: "data", span: func(m *message) *Span { return &m.ErrorData }},
+	}
+)
+
 // ParseMessage reads the envelope of a server's message, with the same bounds
 // and the same care for JSON. It differs from ParseRequest where being strict
 // would only lose messages: keys that equal a routed one but for letter case are
 // unknown keys, and params may be null. The error says what is wrong without
 // repeating the message.
 func ParseMessage(raw []byte, maxDepth int) (*Message, error) {
-	m := &Message{Raw: raw}
-	var version, method Text
-	var code, text Span
-	var items [len(itemKeys)]Span
-	meta := [...]slot{{key: MetaSubscriptionID, span: &m.SubscriptionID}}
-	result := [...]slot{
-		{key: "resultType", text: &m.ResultType},
-		{key: "_meta", span: &m.Meta, inner: meta[:], where: "result._meta"},
-		{key: "isError", span: &m.IsError},
-		{key: "requestState", text: &m.RequestState},
-		{key: "cacheScope", text: &m.CacheScope},
-		{key: "nextCursor", text: &m.NextCursor},
-		{key: "inputRequests", span: &m.InputRequests},
-		{key: "ttlMs", span: &m.TTLMs},
-		{key: "taskId", text: &m.TaskID},
-		{key: itemKeys[0], span: &items[0]},
-		{key: itemKeys[1], span: &items[1]},
-		{key: itemKeys[2], span: &items[2]},
-		{key: itemKeys[3], span: &items[3]},
-		{key: itemKeys[4], span: &items[4]},
-	}
-	params := [...]slot{
-		{key: "_meta", span: &m.Meta, inner: meta[:], where: "params._meta"},
-		{key: "progressToken", span: &m.ProgressToken},
-		{key: "notifications", span: &m.Notifications},
-		{key: "uri", text: &m.URI},
-		{key: "taskId", text: &m.TaskID},
-		{key: "level", text: &m.Level},
-	}
-	failure := [...]slot{
-		{key: "code", span: &code},
-		{key: "message", span: &text},
-		{key: "data", span: &m.ErrorData},
-	}
-	envelope := [...]slot{
-		{key: "id", span: &m.ID},
-		{key: "jsonrpc", text: &version},
-		{key: "result", span: &m.Result, inner: result[:], where: "result"},
-		{key: "error", span: &m.Error, inner: failure[:], where: "error"},
-		{key: "method", text: &method},
-		{key: "params", span: &m.Params, inner: params[:], where: "params"},
-	}
-
+	m := &message{Message: Message{Raw: raw}}
 	p := getParser(raw, false)
 	defer p.release()
-	if err := p.message(maxDepth, envelope[:]); err != nil {
+	if err := readMessage(p, maxDepth, m, messageFields[:]); err != nil {
 		return nil, err
 	}
 	if p.bad != nil {
 		return nil, p.bad
 	}
-	if version.Value != "2.0" {
+	if m.version.Value != "2.0" {
 		return nil, errors.New(`jsonrpc is not "2.0"`)
 	}
-	m.Method = method.Value
-	if err := m.classify(method.Ok()); err != nil {
+	m.Method = m.method.Value
+	if err := m.classify(m.method.Ok()); err != nil {
 		return nil, err
 	}
 	if m.Kind == KindError {
-		n, err := strconv.Atoi(string(code.In(raw)))
+		n, err := strconv.Atoi(string(m.code.In(raw)))
 		if err != nil {
 			return nil, errors.New("code of the error is not an integer")
 		}
 		m.Code = n
-		m.ErrorText, _ = String(raw, text)
+		m.ErrorText, _ = String(raw, m.text)
 	}
-	m.pickItems(&items)
+	m.pickItems(&m.items)
 	if string(m.NextCursor.In(raw)) == "null" {
 		m.NextCursor = Text{}
 	}
-	return m, nil
+	return &m.Message, nil
 }
 
 // classify finds the message's kind and holds it against JSON-RPC's rules for
@@ -137,9 +151,6 @@ func (m *Message) checkParams() error {
 	}
 	return nil
 }
-
-// itemKeys are the members that hold the items of a list, or of a resource.
-var itemKeys = [...]string{"tools", "prompts", "resources", "resourceTemplates", "contents"}
 
 // pickItems takes the first of them in the message.
 func (m *Message) pickItems(items *[len(itemKeys)]Span) {

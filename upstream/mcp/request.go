@@ -1,5 +1,51 @@
 package mcp
 
+// request is what a client's message is read into.
+type request struct {
+	Request
+	version, method Text
+	result, failure Span
+}
+
+// The tables of members that requests are routed on. They are read only.
+var (
+	requestFields = [...]field[request]{
+		{key: "jsonrpc", text: func(r *request) *Text { return &r.version }},
+		{key: "id", span: func(r *request) *Span { return &r.ID }},
+		{key: "method", text: func(r *request) *Text { return &r.method }},
+		{key: "params", span: func(r *request) *Span { return &r.Params }, inner: requestParams[:], where: "params"},
+		{key: "result", span: func(r *request) *Span { return &r.result }},
+		{key: "error", span: func(r *request) *Span { return &r.failure }},
+	}
+	requestParams = [...]field[request]{
+		{key: "name", text: func(r *request) *Text { return &r.Name }},
+		{key: "arguments", span: func(r *request) *Span { return &r.Arguments }},
+		{key: "_meta", span: func(r *request) *Span { return &r.Meta.Span }, inner: requestMeta[:], where: "params._meta"},
+		{key: "uri", text: func(r *request) *Text { return &r.URI }},
+		{key: "cursor", text: func(r *request) *Text { return &r.Cursor }},
+		{key: "taskId", text: func(r *request) *Text { return &r.TaskID }},
+		{key: "ref", span: func(r *request) *Span { return &r.Ref.Span }, inner: requestRef[:], where: "params.ref"},
+		{key: "notifications", span: func(r *request) *Span { return &r.Notifications }},
+		{key: "inputResponses", span: func(r *request) *Span { return &r.InputResponses }},
+		{key: "requestState", text: func(r *request) *Text { return &r.RequestState }},
+	}
+	requestRef = [...]field[request]{
+		{key: "type", text: func(r *request) *Text { return &r.Ref.Type }},
+		{key: "name", text: func(r *request) *Text { return &r.Ref.Name }},
+		{key: "uri", text: func(r *request) *Text { return &r.Ref.URI }},
+	}
+	requestMeta = [...]field[request]{
+		{key: MetaProtocolVersion, text: func(r *request) *Text { return &r.Meta.ProtocolVersion }},
+		{key: MetaClientInfo, span: func(r *request) *Span { return &r.Meta.ClientInfo }},
+		{key: MetaClientCapabilities, span: func(r *request) *Span { return &r.Meta.ClientCapabilities }},
+		{key: MetaProgressToken, span: func(r *request) *Span { return &r.Meta.ProgressToken }},
+		{key: MetaLogLevel, text: func(r *request) *Text { return &r.Meta.LogLevel }},
+		{key: MetaTraceparent, text: func(r *request) *Text { return &r.Meta.Traceparent }},
+		{key: MetaTracestate, text: func(r *request) *Text { return &r.Meta.Tracestate }},
+		{key: MetaBaggage, text: func(r *request) *Text { return &r.Meta.Baggage }},
+	}
+)
+
 // ParseRequest reads the envelope of a client's message: one pass, nothing
 // copied but the short strings it routes on. maxDepth bounds the nesting; 0
 // means 10,000, which is never exceeded.
@@ -9,67 +55,29 @@ package mcp
 // duplicate of a routed key and for a key that equals one but for letter case
 // at envelope, params, ref and reserved `_meta` level.
 func ParseRequest(raw []byte, maxDepth int) (*Request, *Error) {
-	r := &Request{Raw: raw}
-	var version, method Text
-	var result, failure Span
-	meta := [...]slot{
-		{key: MetaProtocolVersion, text: &r.Meta.ProtocolVersion},
-		{key: MetaClientInfo, span: &r.Meta.ClientInfo},
-		{key: MetaClientCapabilities, span: &r.Meta.ClientCapabilities},
-		{key: MetaProgressToken, span: &r.Meta.ProgressToken},
-		{key: MetaLogLevel, text: &r.Meta.LogLevel},
-		{key: MetaTraceparent, text: &r.Meta.Traceparent},
-		{key: MetaTracestate, text: &r.Meta.Tracestate},
-		{key: MetaBaggage, text: &r.Meta.Baggage},
-	}
-	ref := [...]slot{
-		{key: "type", text: &r.Ref.Type},
-		{key: "name", text: &r.Ref.Name},
-		{key: "uri", text: &r.Ref.URI},
-	}
-	params := [...]slot{
-		{key: "name", text: &r.Name},
-		{key: "arguments", span: &r.Arguments},
-		{key: "_meta", span: &r.Meta.Span, inner: meta[:], where: "params._meta"},
-		{key: "uri", text: &r.URI},
-		{key: "cursor", text: &r.Cursor},
-		{key: "taskId", text: &r.TaskID},
-		{key: "ref", span: &r.Ref.Span, inner: ref[:], where: "params.ref"},
-		{key: "notifications", span: &r.Notifications},
-		{key: "inputResponses", span: &r.InputResponses},
-		{key: "requestState", text: &r.RequestState},
-	}
-	envelope := [...]slot{
-		{key: "id", span: &r.ID},
-		{key: "jsonrpc", text: &version},
-		{key: "method", text: &method},
-		{key: "params", span: &r.Params, inner: params[:], where: "params"},
-		{key: "result", span: &result},
-		{key: "error", span: &failure},
-	}
-
+	r := &request{Request: Request{Raw: raw}}
 	p := getParser(raw, true)
 	defer p.release()
-	if err := p.message(maxDepth, envelope[:]); err != nil {
+	if err := readMessage(p, maxDepth, r, requestFields[:]); err != nil {
 		return &Request{Raw: raw}, err
 	}
-	if envelope[0].seen && !validID(r.ID.In(raw)) {
-		p.fail("id is neither a string nor an integer")
-	}
-	if envelope[0].twice || !validID(r.ID.In(raw)) {
+	r.Method = r.method.Value
+	hasID := r.ID.Ok()
+	if p.twoIDs || !validID(r.ID.In(raw)) {
 		r.ID = Span{}
 	}
 	switch {
 	case p.bad != nil:
-	case version.Value != "2.0":
+	case hasID && !r.ID.Ok():
+		p.fail("id is neither a string nor an integer")
+	case r.version.Value != "2.0":
 		p.fail(`jsonrpc is not "2.0"`)
-	case result.Ok() || failure.Ok():
+	case r.result.Ok() || r.failure.Ok():
 		p.fail("message is a response")
-	case method.Value == "":
+	case r.Method == "":
 		p.fail("method is not a string, or empty")
 	case r.Params.Ok() && raw[r.Params.Start] != '{':
 		p.fail("params is not an object")
 	}
-	r.Method = method.Value
-	return r, p.bad
+	return &r.Request, p.bad
 }
