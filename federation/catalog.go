@@ -1,7 +1,6 @@
 package federation
 
 import (
-	"context"
 	"time"
 
 	"github.com/causeway-mcp/causeway/upstream/mcp"
@@ -18,6 +17,41 @@ const (
 	kindDiscover // not a list, but kept and refreshed the same way
 	kinds
 )
+
+// method is the request that lists the kind.
+func (k kind) method() string {
+	switch k {
+	case kindTools:
+		return mcp.MethodToolsList
+	case kindPrompts:
+		return mcp.MethodPromptsList
+	case kindResources:
+		return mcp.MethodResourcesList
+	case kindTemplates:
+		return mcp.MethodTemplatesList
+	default:
+		return mcp.MethodDiscover
+	}
+}
+
+// items is the member of the result that holds the list.
+func (k kind) items() string {
+	switch k {
+	case kindTools:
+		return "tools"
+	case kindPrompts:
+		return "prompts"
+	case kindResources:
+		return "resources"
+	case kindTemplates:
+		return "resourceTemplates"
+	default:
+		return ""
+	}
+}
+
+// named tells whether items of the kind are exposed under a name, not a URI.
+func (k kind) named() bool { return k == kindTools || k == kindPrompts }
 
 // item is one element of an upstream's list, as the upstream sent it.
 type item struct {
@@ -40,6 +74,8 @@ type segment struct {
 	public   bool
 	gen      uint64
 	digest   [32]byte    // of all items: equal digests mean equal lists
+	extras   []byte      // other members of the first page's result, each with a comma before it
+	meta     []byte      // `_meta` of the first page's result
 	discover *discovered // of kindDiscover
 }
 
@@ -53,30 +89,20 @@ type discovered struct {
 	// Capabilities.
 	tools, prompts, resources, subscribe, completions, logging bool
 	toolsChanged, promptsChanged, resourcesChanged             bool // listChanged
-	extensions                                                 map[string][]byte
+	extensions                                                 map[string]bool
 }
 
-// known gives the member's current segment without waiting; nil when there is
-// none yet. It may be stale or invalidated.
-func (m *member) known(k kind) *segment { panic("stub") }
-
-// invalidate tells that the list has changed at the upstream: it raises the
-// generation, so that the current segment is not served while it is refreshed.
-func (m *member) invalidate(ctx context.Context, k kind) { panic("stub") }
-
-// refresh fetches the list, folded with a fetch of the same generation that is
-// under way, and waits for it within ctx. The domain's changed is called by the
-// fetch itself when the digest differs from the segment before.
-func (m *member) refresh(ctx context.Context, k kind) (*segment, error) { panic("stub") }
-
-// view is what one endpoint shows of one kind: the merge of its members'
-// segments, sorted by exposed name. It is immutable.
-type view struct {
-	digest [32]byte // equal digests mean that a caller sees no difference
-	// complete tells that every member had a segment when the view was made.
-	complete bool
+// offers tells whether the upstream's capabilities hold what a list of that kind
+// needs.
+func (c *discovered) offers(k kind) bool {
+	switch k {
+	case kindTools:
+		return c.tools
+	case kindPrompts:
+		return c.prompts
+	case kindResources, kindTemplates:
+		return c.resources
+	default:
+		return true
+	}
 }
-
-// view merges what is known now, without waiting. alias is empty for the merged
-// endpoint. Views are kept until a segment behind them changes.
-func (d *domain) view(alias string, k kind) *view { panic("stub") }

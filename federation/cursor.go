@@ -1,6 +1,12 @@
 package federation
 
-import "github.com/causeway-mcp/causeway/auth/seal"
+import (
+	"github.com/causeway-mcp/causeway/auth/seal"
+	"github.com/causeway-mcp/causeway/upstream/mcp"
+)
+
+// cursorPurpose separates cursors from all other tokens of the ring.
+const cursorPurpose = "cursor"
 
 // cursor is the place in a list where a page ended. The next page starts with
 // the first exposed name after last, so a cursor needs no state and stays good
@@ -10,13 +16,39 @@ type cursor struct {
 	public bool   // the cacheScope of all pages of this walk
 }
 
+// Values of a sealed cursor's first byte.
+const (
+	cursorPrivate = 0
+	cursorPublic  = 1
+)
+
 // sealCursor makes the nextCursor of a page. It opens at the same endpoint and
 // for the same kind of list only, on any replica.
-func sealCursor(ring *seal.Ring, at Endpoint, k kind, c cursor) string { panic("stub") }
+func sealCursor(ring *seal.Ring, at Endpoint, k kind, c cursor) string {
+	plain := make([]byte, 1, 1+len(c.last))
+	plain[0] = cursorPrivate
+	if c.public {
+		plain[0] = cursorPublic
+	}
+	return ring.Seal(cursorPurpose, append(plain, c.last...), cursorBinding(at, k))
+}
 
 // openCursor undoes sealCursor. public is the scope of the list as it is now: a
 // walk that began as public is refused when the list has become private, and
-// one that began as private stays private. Every fault gives the same -32602.
+// one that began as private stays private, which the result says. Every fault
+// gives the same -32602.
 func openCursor(ring *seal.Ring, at Endpoint, k kind, token string, public bool) (cursor, error) {
-	panic("stub")
+	plain, err := ring.Open(cursorPurpose, token, cursorBinding(at, k))
+	if err != nil || len(plain) == 0 || plain[0] > cursorPublic || plain[0] == cursorPublic && !public {
+		return cursor{}, mcp.Errorf(mcp.CodeInvalidParams, "cursor is invalid")
+	}
+	return cursor{last: string(plain[1:]), public: plain[0] == cursorPublic}, nil
+}
+
+// cursorBinding is what a cursor is good for. The kind goes in by its method,
+// since the constants may be counted anew in another version of the program.
+func cursorBinding(at Endpoint, k kind) []byte {
+	b := appendField(make([]byte, 0, 128), at.Tenant)
+	b = appendField(b, at.Alias)
+	return appendField(b, k.method())
 }

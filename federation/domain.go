@@ -1,8 +1,10 @@
 package federation
 
 import (
+	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/causeway-mcp/causeway/cache"
@@ -10,24 +12,140 @@ import (
 	"github.com/causeway-mcp/causeway/upstream"
 )
 
-// member is one upstream of a tenant, with what is known of it.
+// member is one upstream of a tenant under one version of its configuration,
+// with what is known of it.
 type member struct {
 	domain *domain
 	conf   tenant.Upstream
 	doer   upstream.Doer
-	topicV string // version part of the cache topics
+	slots  [kinds]slot
+}
+
+// newMember makes the member and its client.
+func newMember(d *domain, conf tenant.Upstream) *member {
+	m := &member{domain: d, conf: conf}
+	for k := range m.slots {
+		m.slots[k] = slot{member: m, kind: kind(k)}
+	}
+	m.doer = d.fed.opts.Connect(upstream.Config{
+		Tenant:         d.name,
+		Alias:          conf.Alias,
+		URL:            conf.URL,
+		ConnectTimeout: conf.Timeouts.Connect,
+		CallTimeout:    conf.Timeouts.Call,
+		CallMax:        conf.Timeouts.CallMax,
+		MaxInFlight:    conf.InFlight,
+	})
+	return m
+}
+
+// topic names what the cache holds of one method of the member.
+func (m *member) topic(method string) cache.Topic {
+	return cache.Topic{Tenant: m.domain.name, Upstream: m.conf.Alias, Version: m.conf.Version, Method: method}
+}
+
+// listWait is how long a caller waits for one of the member's lists.
+func (m *member) listWait() time.Duration {
+	if m.conf.Timeouts.List > 0 {
+		return m.conf.Timeouts.List
+	}
+	return m.domain.fed.opts.Limits.ListWait
+}
+
+// close lets the client go; requests under way end by themselves.
+func (m *member) close() {
+	if c, ok := m.doer.(interface{ Close() }); ok {
+		c.Close()
+	}
+	m.domain.fed.metrics.forget(m)
 }
 
 // domain is one tenant at run time.
 type domain struct {
 	fed  *Federation
 	name string
+	log  *slog.Logger
 	hub  *hub
 
+	used atomic.Int64 // when it was last used, in Unix nanoseconds
+	busy atomic.Int64 // requests under way
+
+	ctx    context.Context // ends when the domain is closed
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
 	mu      sync.RWMutex
+	closed  bool
 	snap    *tenant.Tenant
 	members []*member // in the order of registration
 	byAlias map[string]*member
+	views   map[viewKey]*view
+}
+
+// newDomain loads a tenant.
+func newDomain(f *Federation, t *tenant.Tenant) *domain {
+	d := &domain{fed: f, name: t.Name, log: f.log.With("tenant", t.Name)}
+	//nolint:gosec // the cancel function is kept and called by close
+	d.ctx, d.cancel = context.WithCancel(f.ctx)
+	d.hub = newHub(d)
+	d.configure(t)
+	return d
+}
+
+// configure takes a new snapshot: members whose configuration did not change
+// stay with all that is known of them.
+func (d *domain) configure(t *tenant.Tenant) {
+	d.mu.Lock()
+	old := d.byAlias
+	d.snap = t
+	d.members = make([]*member, 0, len(t.Upstreams))
+	d.byAlias = make(map[string]*member, len(t.Upstreams))
+	d.views = map[viewKey]*view{}
+	for _, conf := range t.Upstreams {
+		m := old[conf.Alias]
+		if m == nil || m.conf.Version != conf.Version {
+			m = newMember(d, conf)
+		}
+		d.members = append(d.members, m)
+		d.byAlias[conf.Alias] = m
+	}
+	var gone []*member
+	for alias, m := range old {
+		if d.byAlias[alias] != m {
+			gone = append(gone, m)
+		}
+	}
+	d.mu.Unlock()
+	for _, m := range gone {
+		m.close()
+	}
+	d.hub.reconfigured()
+}
+
+// run starts work that outlives a request; close waits for it. It does nothing
+// once the domain is closed, and says so.
+func (d *domain) run(work func(ctx context.Context)) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if d.closed {
+		return false
+	}
+	d.work.Go(func() { work(d.ctx) })
+	return true
+}
+
+// close ends all that the domain does, and waits for it within ctx.
+func (d *domain) close(ctx context.Context) {
+	d.hub.close(ctx)
+	d.mu.Lock()
+	d.closed = true
+	members := d.members
+	d.mu.Unlock()
+	d.cancel()
+	d.work.Wait()
+	for _, m := range members {
+		m.close()
+	}
 }
 
 // member gives the member with that alias, or nil.
@@ -45,41 +163,20 @@ func (d *domain) all() []*member {
 	return d.members
 }
 
-// Options are the collaborators and bounds of a Federation. Now and Dial may be
-// nil.
-type Options struct {
-	Store   tenant.Store
-	Cache   cache.Responses
-	Connect func(upstream.Config) upstream.Doer // makes the client of one upstream
-	Logger  *slog.Logger
-	Limits  Limits
-	Now     func() time.Time
-}
-
-// Limits bound lists and listen streams. DefaultLimits gives the defaults.
-type Limits struct {
-	PageSize       int           // items of one page of ours
-	MaxPages       int           // pages of one upstream list
-	MaxItems       int           // items of one upstream list
-	ListWait       time.Duration // how long a caller waits for a list
-	RevalidateWait time.Duration // the same for a list with ttlMs 0
-	ListTTL        time.Duration // for lists without ttlMs
-	Stale          time.Duration
-	StaleIfError   time.Duration
-	StateTTL       time.Duration // how long a requestState is good
-	ListenQueue    int           // messages that wait for one listen stream
-	Coalesce       time.Duration // window in which bursts of notifications become one
-	PollInterval   time.Duration // least interval of polling an upstream that cannot push
-	DefaultStreams int           // listen streams of one tenant, where it sets none
-}
-
-// DefaultLimits gives the defaults of DESIGN.
-func DefaultLimits() Limits {
-	return Limits{
-		PageSize: 1000, MaxPages: 1000, MaxItems: 20000,
-		ListWait: 2 * time.Second, RevalidateWait: 250 * time.Millisecond,
-		ListTTL: time.Minute, Stale: 5 * time.Minute, StaleIfError: time.Hour,
-		StateTTL: 10 * time.Minute, ListenQueue: 64, Coalesce: 100 * time.Millisecond,
-		PollInterval: 30 * time.Second, DefaultStreams: 1000,
+// at gives the members behind an endpoint's alias: one, or all when it is empty.
+func (d *domain) at(alias string) []*member {
+	if alias == "" {
+		return d.all()
 	}
+	if m := d.member(alias); m != nil {
+		return []*member{m}
+	}
+	return nil
+}
+
+// tenant gives the current snapshot.
+func (d *domain) tenant() *tenant.Tenant {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.snap
 }

@@ -1,21 +1,457 @@
 package federation
 
-import "context"
+import (
+	"context"
+	"crypto/sha256"
+	"sync"
+	"time"
 
-// hub fans one tenant's notifications out to its listen streams.
-type hub struct{ domain *domain }
+	"github.com/causeway-mcp/causeway/upstream/mcp"
+)
 
-func newHub(d *domain) *hub { return &hub{domain: d} }
+// hub fans one tenant's notifications out to its listen streams, and keeps one
+// listener for each upstream that somebody listens to.
+type hub struct {
+	domain *domain
 
-// subscribe opens a listen stream for a checked subscriptions/listen request.
-func (h *hub) subscribe(ctx context.Context, c *Call) (*Subscription, error) { panic("stub") }
+	mu        sync.Mutex
+	closed    bool
+	open      map[*stream]struct{}
+	listeners map[*member]*listener
+	dirty     map[viewKey]bool     // views that may have changed since the last flush
+	told      map[viewKey][32]byte // the digests that streams were last told of
+	flushing  bool                 // a flush is due
+}
+
+func newHub(d *domain) *hub {
+	return &hub{
+		domain:    d,
+		open:      map[*stream]struct{}{},
+		listeners: map[*member]*listener{},
+		dirty:     map[viewKey]bool{},
+		told:      map[viewKey][32]byte{},
+	}
+}
+
+// stream is one client's listen stream.
+type stream struct {
+	id    []byte // raw: the subscription id
+	alias string // of the endpoint
+	wants [kindResources + 1]bool
+	uris  []watch
+	tasks []watch
+	ch    chan []byte
+	ended bool // guarded by the hub
+}
+
+// watch is one resource or task that a stream subscribed to.
+type watch struct {
+	member  *member
+	name    string // the upstream's own URI or task id
+	exposed string
+}
+
+// listKinds are the kinds whose changes are told; templates belong to resources.
+var listKinds = [...]kind{kindTools, kindPrompts, kindResources}
+
+// told gives the list that a client is told of for a kind.
+func (k kind) told() kind {
+	if k == kindTemplates {
+		return kindResources
+	}
+	return k
+}
+
+// streams counts the open listen streams.
+func (h *hub) streams() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.open)
+}
+
+// subscribe opens a listen stream for a checked subscriptions/listen request. It
+// asks no upstream: what is granted follows from what is known
+// (2026-07-28, basic/patterns/subscriptions).
+func (h *hub) subscribe(_ context.Context, c *Call) (*Subscription, error) {
+	s, err := h.read(c)
+	if err != nil {
+		return nil, err
+	}
+	limit := h.domain.tenant().Limits.ListenStreams
+	if limit <= 0 {
+		limit = h.domain.fed.opts.Limits.ListenStreams
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, ErrNoEndpoint
+	}
+	if len(h.open) >= limit {
+		h.domain.fed.metrics.rejected(h.domain.name, "listen_streams")
+		return nil, overQuota("too many listen streams of this tenant are open", time.Minute)
+	}
+	h.open[s] = struct{}{}
+	for _, k := range listKinds {
+		if key := (viewKey{s.alias, k}); s.wants[k] {
+			if _, ok := h.told[key]; !ok {
+				h.told[key] = h.digest(key)
+			}
+		}
+	}
+	h.employ()
+	return &Subscription{Ack: s.ack(), C: s.ch, End: s.end(), close: func() { h.leave(s) }}, nil
+}
+
+// read checks the filter and finds what can be granted.
+func (h *hub) read(c *Call) (*stream, error) {
+	r := c.Request
+	if !r.Notifications.Ok() || r.Raw[r.Notifications.Start] != '{' {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "params.notifications must be an object")
+	}
+	s := &stream{
+		id:    append([]byte(nil), r.ID.In(r.Raw)...),
+		alias: c.Endpoint.Alias,
+		ch:    make(chan []byte, h.domain.fed.opts.Limits.ListenQueue),
+	}
+	for m := range mcp.Members(r.Raw, r.Notifications) {
+		var err error
+		switch m.Key {
+		case "toolsListChanged":
+			s.wants[kindTools], err = readBool(r.Raw, m)
+		case "promptsListChanged":
+			s.wants[kindPrompts], err = readBool(r.Raw, m)
+		case "resourcesListChanged":
+			s.wants[kindResources], err = readBool(r.Raw, m)
+		case "resourceSubscriptions":
+			s.uris, err = readWatches(r.Raw, m, h.watchResource(c))
+		case "taskIds":
+			if !declares(r, mcp.ExtensionTasks) {
+				return nil, missingTasks()
+			}
+			s.tasks, err = readWatches(r.Raw, m, h.watchTask(c))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func readBool(raw []byte, m mcp.Member) (bool, error) {
+	switch string(m.Value.In(raw)) {
+	case "true":
+		return true, nil
+	case "false", "null":
+		return false, nil
+	}
+	return false, mcp.Errorf(mcp.CodeInvalidParams, "params.notifications.%s must be a boolean", m.Key)
+}
+
+func readWatches(raw []byte, m mcp.Member, find func(string) *target) ([]watch, error) {
+	var out []watch
+	if raw[m.Value.Start] != '[' {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "params.notifications.%s must be an array of strings", m.Key)
+	}
+	for at := range mcp.Elements(raw, m.Value) {
+		exposed, ok := mcp.String(raw, at)
+		if !ok {
+			return nil, mcp.Errorf(mcp.CodeInvalidParams, "params.notifications.%s must be an array of strings", m.Key)
+		}
+		if t := find(exposed); t != nil {
+			out = append(out, watch{t.member, t.name, exposed})
+		}
+	}
+	return out, nil
+}
+
+// watchResource finds the upstream of a resource that may be subscribed to.
+func (h *hub) watchResource(c *Call) func(string) *target {
+	return func(uri string) *target {
+		t := h.domain.locateKnown(c.Endpoint.Alias, uri)
+		if t == nil {
+			return nil
+		}
+		if seg := t.member.known(kindDiscover); seg != nil && !seg.discover.subscribe {
+			return nil
+		}
+		return t
+	}
+}
+
+// watchTask finds the upstream of a task.
+func (h *hub) watchTask(c *Call) func(string) *target {
+	return func(id string) *target {
+		t := h.domain.locateTask(c.Endpoint.Alias, id)
+		if t == nil {
+			return nil
+		}
+		if seg := t.member.known(kindDiscover); seg != nil && !seg.discover.extensions[mcp.ExtensionTasks] {
+			return nil
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if l := h.listeners[t.member]; l != nil && l.noTasks.Load() {
+			return nil
+		}
+		return t
+	}
+}
+
+// ack is the stream's first message: the part of the filter that is granted.
+func (s *stream) ack() []byte {
+	b := append([]byte(nil), `{"jsonrpc":"2.0","method":"`+mcp.NotificationAcknowledged+`","params":{"_meta":`...)
+	b = s.appendMeta(b)
+	b = append(b, `,"notifications":{`...)
+	sep := ""
+	for i, name := range []string{"toolsListChanged", "promptsListChanged", "resourcesListChanged"} {
+		if s.wants[listKinds[i]] {
+			b = append(b, sep+`"`+name+`":true`...)
+			sep = ","
+		}
+	}
+	for _, f := range []struct {
+		name string
+		list []watch
+	}{{"resourceSubscriptions", s.uris}, {"taskIds", s.tasks}} {
+		if len(f.list) == 0 {
+			continue
+		}
+		b = append(b, sep+`"`+f.name+`":[`...)
+		for i, w := range f.list {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = mcp.AppendQuote(b, w.exposed)
+		}
+		b = append(b, ']')
+		sep = ","
+	}
+	return append(b, "}}}"...)
+}
+
+// end is the completion result (basic/patterns/subscriptions, Graceful Closure).
+func (s *stream) end() []byte {
+	b := append([]byte(nil), `{"jsonrpc":"2.0","id":`...)
+	b = append(b, s.id...)
+	b = append(b, `,"result":{"resultType":"complete","_meta":`...)
+	return append(s.appendMeta(b), "}}"...)
+}
+
+func (s *stream) appendMeta(b []byte) []byte {
+	b = append(b, `{"`+mcp.MetaSubscriptionID+`":`...)
+	b = append(b, s.id...)
+	return append(b, '}')
+}
+
+// leave ends a stream for its client.
+func (h *hub) leave(s *stream) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.finish(s)
+	if !h.closed {
+		h.employ()
+	}
+}
+
+// finish takes a stream out. The caller holds the lock.
+func (h *hub) finish(s *stream) {
+	if s.ended {
+		return
+	}
+	s.ended = true
+	delete(h.open, s)
+	close(s.ch)
+}
+
+// send queues a message; a reader that lets its queue run full is ended
+// gracefully, not waited for. The caller holds the lock.
+func (h *hub) send(s *stream, kind string, msg []byte) {
+	if s.ended {
+		return
+	}
+	select {
+	case s.ch <- msg:
+		h.domain.fed.metrics.notified(kind, "sent")
+	default:
+		h.domain.fed.metrics.notified(kind, "dropped")
+		h.domain.log.Info("listen stream ended: its reader is too slow")
+		h.finish(s)
+	}
+}
+
+// employ starts a listener for each upstream that a stream needs and stops the
+// others. The caller holds the lock.
+func (h *hub) employ() {
+	need := map[*member]*interest{}
+	want := func(m *member) *interest {
+		if need[m] == nil {
+			need[m] = &interest{uris: map[string]bool{}, tasks: map[string]bool{}}
+		}
+		return need[m]
+	}
+	for s := range h.open {
+		if s.wants != ([kindResources + 1]bool{}) {
+			for _, m := range h.domain.at(s.alias) {
+				want(m)
+			}
+		}
+		for _, w := range s.uris {
+			want(w.member).uris[w.name] = true
+		}
+		for _, w := range s.tasks {
+			want(w.member).tasks[w.name] = true
+		}
+	}
+	for m, l := range h.listeners {
+		if need[m] == nil || h.domain.member(m.conf.Alias) != m {
+			l.stop()
+			delete(h.listeners, m)
+		}
+	}
+	for m, in := range need {
+		if h.domain.member(m.conf.Alias) != m {
+			continue
+		}
+		if l := h.listeners[m]; l != nil {
+			l.set(in)
+		} else {
+			h.listeners[m] = newListener(h, m, in)
+		}
+	}
+}
 
 // changed is told by the catalogue that a member's segment of kind k has been
-// replaced by one with another digest, or is there for the first time.
-func (h *hub) changed(m *member, k kind) { panic("stub") }
+// replaced by one with another digest. A first segment is no change for anyone,
+// unless a list has been served without it (silent is false then).
+func (h *hub) changed(m *member, k kind, silent bool) {
+	if k == kindDiscover {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, key := range []viewKey{{"", k.told()}, {m.conf.Alias, k.told()}} {
+		if _, ok := h.told[key]; !ok {
+			continue
+		}
+		if silent && !h.dirty[key] {
+			h.told[key] = h.digest(key)
+			continue
+		}
+		h.dirty[key] = true
+	}
+	h.schedule()
+}
+
+// schedule makes sure that the dirty views are looked at after the coalescing
+// window. The caller holds the lock.
+func (h *hub) schedule() {
+	if h.flushing || len(h.dirty) == 0 || h.closed {
+		return
+	}
+	h.flushing = h.domain.run(func(ctx context.Context) {
+		select {
+		case <-time.After(h.domain.fed.opts.Limits.Coalesce):
+			h.flush()
+		case <-ctx.Done():
+		}
+	})
+}
+
+// flush tells the streams whose own view changed.
+func (h *hub) flush() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.flushing = false
+	for key := range h.dirty {
+		delete(h.dirty, key)
+		digest := h.digest(key)
+		if digest == h.told[key] {
+			continue
+		}
+		h.told[key] = digest
+		method, label := changedMethod(key.kind)
+		heard := false
+		for s := range h.open {
+			if s.alias == key.alias && s.wants[key.kind] {
+				heard = true
+				b := append([]byte(nil), `{"jsonrpc":"2.0","method":"`+method+`","params":{"_meta":`...)
+				h.send(s, label, append(s.appendMeta(b), "}}"...))
+			}
+		}
+		if !heard {
+			delete(h.told, key)
+		}
+	}
+}
+
+// digest is that of the view, or of the two views that make the list of
+// resources.
+func (h *hub) digest(key viewKey) [32]byte {
+	d := h.domain.view(key.alias, key.kind).digest
+	if key.kind != kindResources {
+		return d
+	}
+	t := h.domain.view(key.alias, kindTemplates).digest
+	return sha256.Sum256(append(d[:], t[:]...))
+}
+
+func changedMethod(k kind) (method, label string) {
+	switch k {
+	case kindTools:
+		return mcp.NotificationToolsChanged, "tools"
+	case kindPrompts:
+		return mcp.NotificationPromptsChanged, "prompts"
+	default:
+		return mcp.NotificationResourcesChanged, "resources"
+	}
+}
 
 // reconfigured is told that the tenant's snapshot changed: members came or went.
-func (h *hub) reconfigured() { panic("stub") }
+func (h *hub) reconfigured() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return
+	}
+	for s := range h.open {
+		if s.alias != "" && h.domain.member(s.alias) == nil {
+			h.finish(s)
+			continue
+		}
+		// A watched upstream that went or has another configuration: the client
+		// must ask anew to learn what it may watch.
+		for _, w := range append(append([]watch(nil), s.uris...), s.tasks...) {
+			if h.domain.member(w.member.conf.Alias) != w.member {
+				h.finish(s)
+				break
+			}
+		}
+	}
+	h.employ()
+	for key := range h.told {
+		h.dirty[key] = true
+	}
+	for _, m := range h.domain.all() {
+		for k := range kindDiscover {
+			if m.known(k) == nil && h.listeners[m] != nil {
+				h.listeners[m].reread(k)
+			}
+		}
+	}
+	h.schedule()
+}
 
-// close ends all streams gracefully and stops what runs in the background.
-func (h *hub) close(ctx context.Context) { panic("stub") }
+// close ends all streams gracefully. The listeners end with the domain's
+// context.
+func (h *hub) close(context.Context) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	for s := range h.open {
+		h.finish(s)
+	}
+	for m, l := range h.listeners {
+		l.stop()
+		delete(h.listeners, m)
+	}
+}

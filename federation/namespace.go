@@ -4,6 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
@@ -119,12 +122,11 @@ func itemKey(k kind) string {
 // not agree on which of them counts.
 func readItem(k kind, raw []byte) (it *item, reason string) {
 	key := itemKey(k)
-	obj := mcp.Span{Start: 0, End: len(raw)}
 	if len(raw) == 0 || raw[0] != '{' {
 		return nil, "is not an object"
 	}
 	var at mcp.Span
-	for m := range mcp.Members(raw, obj) {
+	for m := range mcp.Members(raw, wholeOf(raw)) {
 		switch {
 		case !strings.EqualFold(m.Key, key):
 		case m.Key != key || at.Ok():
@@ -137,11 +139,24 @@ func readItem(k kind, raw []byte) (it *item, reason string) {
 	switch {
 	case !at.Ok():
 		return nil, "has no " + key
-	case !ok || name == "":
+	case !ok || name == "" || loneSurrogate(name, at.In(raw)):
 		return nil, "has a " + key + " that is not a proper string"
 	}
 	return &item{name: name, raw: raw, nameAt: at}, ""
 }
+
+// loneSurrogate tells whether the JSON string lit, which decodes to s, holds
+// half of a surrogate pair: that has no UTF-8 form, so no header could carry the
+// name, and two such names would look the same.
+func loneSurrogate(s string, lit []byte) bool {
+	if !strings.ContainsRune(s, utf8.RuneError) {
+		return false
+	}
+	_, err := jsontext.AppendUnquote(nil, lit)
+	return err != nil
+}
+
+func wholeOf(raw []byte) mcp.Span { return mcp.Span{Start: 0, End: len(raw)} }
 
 // spliceItem gives the item's bytes with its name, URI or template replaced by
 // the exposed one; it is a copy. For tools and prompts the original name is
@@ -149,5 +164,56 @@ func readItem(k kind, raw []byte) (it *item, reason string) {
 // _meta["io.github.causeway-mcp/originalName"] when it was cleaned. mapURI gives
 // the exposed form of the URI of a tool's user interface. All other bytes stay.
 func spliceItem(k kind, it *item, exposed string, cleaned bool, mapURI uriMapper) []byte {
-	panic("stub")
+	var e mcp.Edits
+	raw := it.raw
+	switch {
+	case exposed == it.name:
+	case k.named():
+		spliceName(&e, k, it, exposed, cleaned)
+	default:
+		spliceString(&e, raw, it.nameAt, it.name, exposed)
+	}
+	if k == kindTools && mayHoldMetaURI(raw) {
+		w := rewriter{e: &e, raw: raw, mapURI: mapURI}
+		w.meta(mcp.Find(raw, wholeOf(raw), "_meta"))
+	}
+	return e.AppendTo(make([]byte, 0, len(raw)+3*maxNameLen+3*len(it.name)), raw)
 }
+
+// spliceName adds the edits for a tool's or prompt's name. Its first place is
+// the bytes as they came, so that the original is shown with its own escapes.
+func spliceName(e *mcp.Edits, k kind, it *item, exposed string, cleaned bool) {
+	raw, original := it.raw, it.nameAt.In(it.raw)
+	var title, annotations, meta mcp.Span
+	for m := range mcp.Members(raw, wholeOf(raw)) {
+		switch m.Key {
+		case "title":
+			title = m.Value
+		case "annotations":
+			annotations = m.Value
+		case "_meta":
+			meta = m.Value
+		}
+	}
+	with := mcp.AppendQuote(nil, exposed)
+	switch {
+	case given(raw, title), k == kindTools && given(raw, mcp.Find(raw, annotations, "title")):
+	case title.Ok():
+		e.Replace(title, original)
+	default:
+		with = append(append(with, `,"title":`...), original...)
+	}
+	e.Replace(it.nameAt, with)
+	switch {
+	case !cleaned:
+	case given(raw, meta):
+		e.SetMember(raw, meta, mcp.MetaOriginalName, original)
+	default:
+		value := append([]byte(`{"`+mcp.MetaOriginalName+`":`), original...)
+		e.SetMember(raw, wholeOf(raw), "_meta", append(value, '}'))
+	}
+}
+
+// given tells whether a member is there and not null, which some servers write
+// for what they do not have.
+func given(raw []byte, at mcp.Span) bool { return at.Ok() && string(at.In(raw)) != "null" }

@@ -1,10 +1,15 @@
 package federation
 
 import (
+	"encoding/binary"
 	"time"
 
 	"github.com/causeway-mcp/causeway/auth/seal"
+	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
+
+// statePurpose separates these tokens from all others of the ring.
+const statePurpose = "requestState"
 
 // stateBinding is what a requestState is good for: a token opens only for an
 // equal binding. alias, method and name are the upstream's own (those of the
@@ -16,15 +21,37 @@ type stateBinding struct {
 	args                    [32]byte
 }
 
+// bytes gives an encoding in which no two bindings are equal.
+func (b *stateBinding) bytes() []byte {
+	out := make([]byte, 0, 256)
+	for _, field := range []string{b.tenant, b.issuer, b.subject, b.alias, b.method, b.name} {
+		out = appendField(out, field)
+	}
+	return append(out, b.args[:]...)
+}
+
+// appendField appends s with its length in front, so that fields cannot run
+// into each other.
+func appendField(dst []byte, s string) []byte {
+	return append(binary.BigEndian.AppendUint64(dst, uint64(len(s))), s...)
+}
+
 // sealState wraps an upstream's requestState for the client. state is the JSON
 // string with its quotes, as the upstream sent it; openState gives the same
-// bytes until the time of expires. The token needs no escaping in JSON.
+// bytes until the time of expires (which is kept in milliseconds). The token is
+// base64url, so it needs no escaping in JSON.
 func sealState(ring *seal.Ring, b *stateBinding, state []byte, expires time.Time) string {
-	panic("stub")
+	plain := make([]byte, 8, 8+len(state))
+	binary.BigEndian.PutUint64(plain, uint64(expires.UnixMilli()))
+	return ring.Seal(statePurpose, append(plain, state...), b.bytes())
 }
 
 // openState undoes sealState. Every fault gives the same -32602, since the
 // holder may be an attacker.
 func openState(ring *seal.Ring, b *stateBinding, token string, now time.Time) (state []byte, err error) {
-	panic("stub")
+	plain, err := ring.Open(statePurpose, token, b.bytes())
+	if err != nil || len(plain) < 8 || now.UnixMilli() >= int64(binary.BigEndian.Uint64(plain)) {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "requestState is invalid or has expired")
+	}
+	return plain[8:], nil
 }

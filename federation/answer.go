@@ -1,0 +1,202 @@
+package federation
+
+import (
+	"bytes"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/causeway-mcp/causeway/upstream"
+	"github.com/causeway-mcp/causeway/upstream/mcp"
+)
+
+// notify passes one notification of the upstream on, where the client asked for
+// its kind.
+func (x *exchange) notify(msg *mcp.Message) error {
+	r := x.call.Request
+	if x.call.Notify == nil {
+		return nil
+	}
+	var e mcp.Edits
+	switch msg.Method {
+	case mcp.NotificationProgress:
+		// Only for the token of this very request (basic/patterns/progress).
+		if !r.Meta.ProgressToken.Ok() || !bytes.Equal(msg.ProgressToken.In(msg.Raw), x.id) {
+			return nil
+		}
+		e.Replace(msg.ProgressToken, r.Meta.ProgressToken.In(r.Raw))
+	case mcp.NotificationMessage:
+		// Only if the request set a level, and from that level on
+		// (server/utilities/logging).
+		if !r.Meta.LogLevel.IsString || levelOf(msg.Level.Value) < levelOf(r.Meta.LogLevel.Value) {
+			return nil
+		}
+	default:
+		if x.mapURI != nil {
+			rewriteNotification(&e, msg, x.mapURI, x.mapTask())
+		}
+	}
+	if e.Empty() {
+		return x.call.Notify(msg.Raw)
+	}
+	buf := mcp.GetBuffer(len(msg.Raw) + 64)
+	defer buf.Release()
+	buf.B = e.AppendTo(buf.B, msg.Raw)
+	return x.call.Notify(buf.B)
+}
+
+// levels are the log levels of RFC 5424, the least severe first.
+var levels = [...]string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+// levelOf gives the rank of a level; an unknown one counts as the most severe.
+func levelOf(name string) int {
+	if i := slices.Index(levels[:], name); i >= 0 {
+		return i
+	}
+	return len(levels)
+}
+
+// mapTask gives the exposed form of the target's task ids; nil where they are
+// the same.
+func (x *exchange) mapTask() func(string) string {
+	if x.call.Endpoint.Alias != "" {
+		return nil
+	}
+	alias := x.target.member.conf.Alias
+	return func(id string) string { return alias + "+" + id }
+}
+
+// result turns the upstream's result into the client's. left replaces ttlMs when
+// it is not negative.
+func (x *exchange) result(msg *mcp.Message, left time.Duration) (*Reply, error) {
+	r := x.call.Request
+	if err := x.checkResultType(msg); err != nil {
+		return nil, err
+	}
+	var e mcp.Edits
+	e.Replace(msg.ID, r.ID.In(r.Raw))
+	if x.call.Endpoint.Alias == "" {
+		rewriteResult(&e, r.Method, msg, x.mapURI, x.mapTask())
+	}
+	if msg.RequestState.Ok() && msg.ResultType.Value == mcp.ResultInputRequired {
+		b, err := x.bound()
+		if err != nil {
+			return nil, err
+		}
+		if !msg.RequestState.IsString {
+			return nil, x.target.member.nonsense(classProtocol, "requestState is no string")
+		}
+		expires := x.domain.fed.now().Add(x.domain.fed.opts.Limits.StateTTL)
+		token := sealState(x.domain.fed.opts.Ring, b, msg.RequestState.In(msg.Raw), expires)
+		e.Replace(msg.RequestState.Span, mcp.AppendQuote(nil, token))
+	}
+	if left >= 0 {
+		e.SetMember(msg.Raw, msg.Result, "ttlMs", strconv.AppendInt(nil, left.Milliseconds(), 10))
+	}
+	reply := &Reply{Status: http.StatusOK, Body: mcp.GetBuffer(len(msg.Raw) + 128), Upstream: x.target.member.conf.Alias}
+	reply.Body.B = e.AppendTo(reply.Body.B, msg.Raw)
+	if string(msg.IsError.In(msg.Raw)) == "true" {
+		reply.ErrorType = "tool_error"
+	}
+	return reply, nil
+}
+
+// checkResultType refuses results that the client could not know
+// (2026-07-28, basic/index, ResultType).
+func (x *exchange) checkResultType(msg *mcp.Message) error {
+	if !msg.ResultType.Ok() {
+		return nil // an absent one means complete
+	}
+	r := x.call.Request
+	switch kind := msg.ResultType.Value; {
+	case kind == mcp.ResultComplete:
+		return nil
+	case kind == mcp.ResultInputRequired:
+		switch r.Method {
+		case mcp.MethodToolsCall, mcp.MethodPromptsGet, mcp.MethodResourcesRead:
+			return nil
+		}
+		if x.unknownMethod() {
+			return nil
+		}
+	case kind == mcp.ResultTask && r.Method == mcp.MethodToolsCall && declares(r, mcp.ExtensionTasks):
+		return nil
+	case msg.ResultType.IsString && kind != mcp.ResultTask && x.call.Endpoint.Alias != "" && x.otherExtension():
+		return nil // one of an extension that passes through
+	}
+	return x.target.member.nonsense(classProtocol, "resultType %q in answer to %s", msg.ResultType.Value, r.Method)
+}
+
+// unknownMethod tells whether the request is one that merely passes through.
+func (x *exchange) unknownMethod() bool {
+	return x.call.Endpoint.Alias != "" && x.target.field.Span == (mcp.Span{})
+}
+
+// otherExtension tells whether the client declared an extension that the gateway
+// does not know.
+func (x *exchange) otherExtension() bool {
+	r := x.call.Request
+	for ext := range mcp.Members(r.Raw, mcp.Find(r.Raw, r.Meta.ClientCapabilities, "extensions")) {
+		if ext.Key != mcp.ExtensionTasks && ext.Key != mcp.ExtensionUI {
+			return true
+		}
+	}
+	return false
+}
+
+// rpcError turns the upstream's JSON-RPC error into the client's.
+func (x *exchange) rpcError(msg *mcp.Message, status int) (*Reply, error) {
+	m := x.target.member
+	switch msg.Code {
+	case mcp.CodeHeaderMismatch:
+		return nil, &headerMismatch{}
+	case mcp.CodeUnsupportedProtocol:
+		return nil, m.nonsense(upstream.ClassVersion, "the upstream speaks no version of ours")
+	case mcp.CodeMethodNotFound:
+		if status != http.StatusNotFound && !x.lacksMethod() {
+			return nil, m.nonsense(upstream.ClassRejected, "method not found, though its capability is there")
+		}
+	}
+	r := x.call.Request
+	var e mcp.Edits
+	if msg.ID.Ok() {
+		e.Replace(msg.ID, r.ID.In(r.Raw))
+	} else {
+		e.SetMember(msg.Raw, mcp.Span{Start: 0, End: len(msg.Raw)}, "id", r.ID.In(r.Raw))
+	}
+	if x.mapURI != nil {
+		rewriteError(&e, msg, x.mapURI)
+	}
+	reply := &Reply{Status: http.StatusOK, Body: mcp.GetBuffer(len(msg.Raw) + 128), Upstream: m.conf.Alias, ErrorType: strconv.Itoa(msg.Code)}
+	switch msg.Code {
+	case mcp.CodeMissingClientCapability:
+		reply.Status = http.StatusBadRequest
+	case mcp.CodeMethodNotFound:
+		reply.Status = http.StatusNotFound
+	}
+	reply.Body.B = e.AppendTo(reply.Body.B, msg.Raw)
+	return reply, nil
+}
+
+// lacksMethod tells whether the upstream is known not to have the method at all.
+func (x *exchange) lacksMethod() bool {
+	if x.unknownMethod() {
+		return true
+	}
+	seg := x.target.member.known(kindDiscover)
+	if seg == nil {
+		return false
+	}
+	switch x.call.Request.Method {
+	case mcp.MethodToolsCall:
+		return !seg.discover.tools
+	case mcp.MethodPromptsGet:
+		return !seg.discover.prompts
+	case mcp.MethodResourcesRead:
+		return !seg.discover.resources
+	case mcp.MethodComplete:
+		return !seg.discover.completions
+	}
+	return false
+}

@@ -1,0 +1,200 @@
+package federation
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/causeway-mcp/causeway/cache"
+	"github.com/causeway-mcp/causeway/upstream/mcp"
+)
+
+// call routes tools/call and prompts/get by name.
+func (d *domain) call(ctx context.Context, c *Call, k kind) (*Reply, error) {
+	name := c.Request.Name
+	if !name.IsString {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "params.name must be a string")
+	}
+	if err := checkArguments(c.Request); err != nil {
+		return nil, err
+	}
+	t, err := d.resolve(ctx, c, k, name.Value)
+	if err != nil {
+		return nil, err
+	}
+	t.field = name
+	if k == kindTools && len(t.item.params) > 0 {
+		if err := mcp.CheckParamHeaders(c.Header, t.item.params, c.Request.Arguments.In(c.Request.Raw)); err != nil {
+			return nil, err
+		}
+	}
+	return d.relay(ctx, c, t)
+}
+
+// checkArguments refuses arguments that are no object.
+func checkArguments(r *mcp.Request) error {
+	if r.Arguments.Ok() && r.Raw[r.Arguments.Start] != '{' {
+		return mcp.Errorf(mcp.CodeInvalidParams, "params.arguments must be an object")
+	}
+	return nil
+}
+
+// complete routes completion/complete by its ref.
+func (d *domain) complete(ctx context.Context, c *Call) (*Reply, error) {
+	ref := &c.Request.Ref
+	switch {
+	case ref.Type.Value == "ref/prompt" && ref.Name.IsString:
+		t, err := d.resolve(ctx, c, kindPrompts, ref.Name.Value)
+		if err != nil {
+			return nil, err
+		}
+		t.field = ref.Name
+		return d.relay(ctx, c, t)
+	case ref.Type.Value == "ref/resource" && ref.URI.IsString:
+		t, err := d.locate(ctx, c, ref.URI.Value)
+		if err != nil {
+			return nil, err
+		}
+		t.field = ref.URI
+		return d.relay(ctx, c, t)
+	}
+	return nil, mcp.Errorf(mcp.CodeInvalidParams, "params.ref must be a ref/prompt with a name or a ref/resource with a uri")
+}
+
+// task routes the methods of the tasks extension by the id's alias.
+func (d *domain) task(ctx context.Context, c *Call) (*Reply, error) {
+	id := c.Request.TaskID
+	if err := d.offersTasks(ctx, c); err != nil {
+		return nil, err
+	}
+	if !id.IsString {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "params.taskId must be a string")
+	}
+	t := d.locateTask(c.Endpoint.Alias, id.Value)
+	if t == nil {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Task not found")
+	}
+	t.field = id
+	return d.relay(ctx, c, t)
+}
+
+// offersTasks refuses the tasks methods where the extension is not advertised,
+// then clients that did not declare it (ext-tasks, Error Handling).
+func (d *domain) offersTasks(ctx context.Context, c *Call) error {
+	has := func(m *member) bool {
+		seg := m.known(kindDiscover)
+		return seg != nil && seg.discover.extensions[mcp.ExtensionTasks]
+	}
+	members := d.at(c.Endpoint.Alias)
+	for _, wait := range []bool{false, true} {
+		if wait {
+			d.gather(ctx, members, kindDiscover)
+		}
+		for _, m := range members {
+			if has(m) {
+				if !declares(c.Request, mcp.ExtensionTasks) {
+					return missingTasks()
+				}
+				return nil
+			}
+		}
+	}
+	return mcp.Errorf(mcp.CodeMethodNotFound, "Method not found")
+}
+
+// declares tells whether the request's client capabilities name the extension.
+func declares(r *mcp.Request, extension string) bool {
+	ext := mcp.Find(r.Raw, r.Meta.ClientCapabilities, "extensions")
+	return mcp.Find(r.Raw, ext, extension).Ok()
+}
+
+// missingTasks is the error for clients that did not declare the extension.
+func missingTasks() *mcp.Error {
+	e := mcp.Errorf(mcp.CodeMissingClientCapability, "Missing required client capability")
+	e.Data = []byte(`{"requiredCapabilities":{"extensions":{"` + mcp.ExtensionTasks + `":{}}}}`)
+	return e
+}
+
+// serviceCredential is the authorization context of private answers while all
+// users share one credential towards an upstream.
+const serviceCredential = "service"
+
+// read answers resources/read, from the cache where the upstream allowed it.
+func (d *domain) read(ctx context.Context, c *Call) (*Reply, error) {
+	r := c.Request
+	if !r.URI.IsString {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "params.uri must be a string")
+	}
+	t, err := d.locate(ctx, c, r.URI.Value)
+	if err != nil {
+		return nil, err
+	}
+	t.field = r.URI
+	topic := t.member.topic(r.Method)
+	// Results of retries are never stored (2026-07-28, server/utilities/caching,
+	// Cache Key).
+	if r.InputResponses.Ok() || r.RequestState.Ok() {
+		d.fed.metrics.cache(r.Method, "bypass")
+		return d.relay(ctx, c, t)
+	}
+	for _, credential := range []string{"", serviceCredential} {
+		e, ok, err := d.fed.opts.Cache.Get(ctx, cache.Key{Topic: topic, Credential: credential, Param: t.name})
+		if err != nil {
+			d.log.Warn("read from the cache", "error", err)
+			break
+		}
+		if left := e.Stored.Add(e.TTL).Sub(d.fed.now()); ok && left > 0 {
+			d.fed.metrics.cache(r.Method, "hit")
+			return d.replay(ctx, c, t, e.Body, left)
+		}
+	}
+	d.fed.metrics.cache(r.Method, "miss")
+	gen, err := d.fed.opts.Cache.Generation(ctx, topic)
+	if err != nil {
+		d.log.Warn("read a generation from the cache", "error", err)
+		return d.relay(ctx, c, t)
+	}
+	return d.relayKeeping(ctx, c, t, func(msg *mcp.Message) { d.keep(ctx, topic, t.name, msg, gen) })
+}
+
+// keep stores a complete result that may be reused.
+func (d *domain) keep(ctx context.Context, topic cache.Topic, uri string, msg *mcp.Message, gen uint64) {
+	if msg.Kind != mcp.KindResult || (msg.ResultType.IsString && msg.ResultType.Value != mcp.ResultComplete) {
+		return
+	}
+	m := d.member(topic.Upstream)
+	if m == nil {
+		return
+	}
+	ttl := m.ttlOf(msg, 0)
+	if ttl <= 0 {
+		return
+	}
+	public := msg.CacheScope.Value == "public"
+	key := cache.Key{Topic: topic, Credential: serviceCredential, Param: uri}
+	if public {
+		key.Credential = ""
+	}
+	e := cache.Entry{Body: bytes.Clone(msg.Raw), Stored: d.fed.now(), TTL: ttl, Public: public}
+	if _, err := d.fed.opts.Cache.Put(ctx, key, e, gen); err != nil {
+		d.log.Warn("write to the cache", "error", err)
+	}
+	if !public {
+		// What was public and became private must not stay for everybody.
+		key.Credential = ""
+		if err := d.fed.opts.Cache.Delete(ctx, key); err != nil {
+			d.log.Warn("delete from the cache", "error", err)
+		}
+	}
+}
+
+// replay answers with a stored message of the upstream.
+func (d *domain) replay(ctx context.Context, c *Call, t *target, raw []byte, left time.Duration) (*Reply, error) {
+	msg, err := mcp.ParseMessage(raw, d.fed.opts.Limits.MaxDepth)
+	if err != nil {
+		return nil, t.member.nonsense(classProtocol, "a stored answer: %w", err)
+	}
+	x := exchange{domain: d, call: c, target: t}
+	x.mapURI = d.exposeURI(ctx, c.Endpoint, t.member)
+	return x.result(msg, left)
+}

@@ -1,0 +1,307 @@
+package federation
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/causeway-mcp/causeway/upstream"
+	"github.com/causeway-mcp/causeway/upstream/mcp"
+)
+
+// ownCapabilities is what the gateway declares when it asks for itself: it
+// routes the extensions, so that upstreams show what needs them.
+var ownCapabilities = []byte(`{"extensions":{"` + mcp.ExtensionTasks + `":{},"` + mcp.ExtensionUI + `":{"mimeTypes":["text/html;profile=mcp-app"]}}}`)
+
+// load fetches all pages of one list, or the discovery, from the upstream.
+func (m *member) load(ctx context.Context, k kind) (*segment, error) {
+	if k == kindDiscover {
+		return m.loadDiscover(ctx)
+	}
+	b := segmentBuilder{member: m, seg: &segment{kind: k, index: map[string]*item{}, public: true}, ttl: -1}
+	if c := m.known(kindDiscover); c != nil && !c.discover.offers(k) {
+		return b.finish(), nil
+	}
+	var params []mcp.Param
+	seen := map[string]bool{}
+	for page := 1; ; page++ {
+		if page > m.domain.fed.opts.Limits.MaxPages {
+			return nil, m.nonsense(upstream.ClassTooLarge, "more than %d pages", m.domain.fed.opts.Limits.MaxPages)
+		}
+		msg, err := m.ask(ctx, k.method(), params)
+		if err != nil {
+			return nil, err
+		}
+		if msg.Kind == mcp.KindError {
+			if msg.Code == mcp.CodeMethodNotFound {
+				return b.finish(), nil
+			}
+			return nil, m.nonsense(upstream.ClassRejected, "%s answered with error %d", k.method(), msg.Code)
+		}
+		if err := b.page(msg); err != nil {
+			return nil, err
+		}
+		// An empty string is a cursor, and an empty page is not the end
+		// (2026-07-28, server/utilities/pagination).
+		if !msg.NextCursor.Ok() {
+			return b.finish(), nil
+		}
+		cursor := string(msg.NextCursor.In(msg.Raw))
+		if !msg.NextCursor.IsString {
+			return nil, m.nonsense(upstream.ClassProtocol, "nextCursor is no string")
+		}
+		if seen[cursor] {
+			return nil, m.nonsense(upstream.ClassProtocol, "the cursors of %s form a loop", k.method())
+		}
+		seen[cursor] = true
+		params = []mcp.Param{{Key: "cursor", Value: []byte(cursor)}}
+	}
+}
+
+// ask sends one request of the gateway's own and gives its final message, which
+// is the caller's to keep. An *upstream.Error is returned as it is.
+func (m *member) ask(ctx context.Context, method string, params []mcp.Param) (*mcp.Message, error) {
+	f := m.domain.fed
+	id := f.nextID()
+	buf := mcp.GetBuffer(512)
+	buf.B = mcp.AppendRequest(buf.B, id, method, f.clientInfo, ownCapabilities, params)
+	req := &upstream.Request{Method: method, ID: strconv.AppendInt(nil, id, 10), Body: buf}
+	if method == mcp.MethodResourcesRead {
+		req.Name, req.HasName = readParam(params, "uri"), true
+	}
+	resp, err := m.doer.Do(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Close()
+	for {
+		msg, err := resp.Next()
+		if err != nil {
+			return nil, err
+		}
+		if msg.Kind != mcp.KindResult && msg.Kind != mcp.KindError {
+			continue
+		}
+		kept := *msg
+		kept.Raw = slices.Clone(msg.Raw)
+		return &kept, nil
+	}
+}
+
+// readParam gives a parameter that is a JSON string.
+func readParam(params []mcp.Param, key string) string {
+	for _, p := range params {
+		if p.Key == key {
+			s, _ := mcp.String(p.Value, mcp.Span{Start: 0, End: len(p.Value)})
+			return s
+		}
+	}
+	return ""
+}
+
+// nonsense makes the failure of an upstream whose answer cannot be used.
+func (m *member) nonsense(class upstream.Class, format string, args ...any) error {
+	return &upstream.Error{Alias: m.conf.Alias, Class: class, Err: fmt.Errorf(format, args...)}
+}
+
+// segmentBuilder collects the pages of one list.
+type segmentBuilder struct {
+	member *member
+	seg    *segment
+	ttl    time.Duration // the least of the pages; -1 before the first
+	pages  int
+	mixed  bool // pages differ in scope
+}
+
+// page takes one page's result.
+func (b *segmentBuilder) page(msg *mcp.Message) error {
+	m, raw := b.member, msg.Raw
+	if msg.ResultType.IsString && msg.ResultType.Value != mcp.ResultComplete {
+		return m.nonsense(upstream.ClassProtocol, "%s answered with resultType %q", b.seg.kind.method(), msg.ResultType.Value)
+	}
+	list := mcp.Find(raw, msg.Result, b.seg.kind.items())
+	if !list.Ok() || raw[list.Start] != '[' {
+		return m.nonsense(upstream.ClassProtocol, "%s answered without an array %q", b.seg.kind.method(), b.seg.kind.items())
+	}
+	public := msg.CacheScope.Value == "public"
+	if b.pages > 0 && public != b.seg.public {
+		b.mixed = true
+	}
+	b.seg.public = public
+	ttl := m.ttlOf(msg, m.defaultListTTL())
+	if b.ttl < 0 || ttl < b.ttl {
+		b.ttl = ttl
+	}
+	if b.pages == 0 {
+		b.extras(msg)
+	}
+	b.pages++
+	for at := range mcp.Elements(raw, list) {
+		if len(b.seg.items) >= m.domain.fed.opts.Limits.MaxItems {
+			return m.nonsense(upstream.ClassTooLarge, "more than %d items", m.domain.fed.opts.Limits.MaxItems)
+		}
+		b.add(raw[at.Start:at.End:at.End])
+	}
+	return nil
+}
+
+// extras keeps what else the first page's result holds, for the endpoint that
+// shows this upstream alone.
+func (b *segmentBuilder) extras(msg *mcp.Message) {
+	for mem := range mcp.Members(msg.Raw, msg.Result) {
+		switch mem.Key {
+		case b.seg.kind.items(), "nextCursor", "ttlMs", "cacheScope", "resultType":
+		case "_meta":
+			b.seg.meta = slices.Clone(mem.Value.In(msg.Raw))
+		default:
+			b.seg.extras = append(b.seg.extras, ',')
+			b.seg.extras = append(b.seg.extras, mem.At.In(msg.Raw)...)
+		}
+	}
+}
+
+// add takes one item, or notes why it is left out.
+func (b *segmentBuilder) add(raw []byte) {
+	k := b.seg.kind
+	it, reason := readItem(k, raw)
+	if reason != "" {
+		b.reject("", reason)
+		return
+	}
+	if b.seg.index[it.name] != nil {
+		b.reject(it.name, "is there a second time")
+		return
+	}
+	switch k {
+	case kindTools:
+		params, reason, note := checkTool(raw)
+		if reason != "" {
+			b.reject(it.name, reason)
+			return
+		}
+		if note != "" {
+			b.member.domain.log.Debug("tool definition", "upstream", b.member.conf.Alias, "tool", it.name, "note", note)
+		}
+		it.params = params
+	case kindTemplates:
+		match, err := templateMatcher(it.name)
+		if err != nil {
+			b.reject(it.name, err.Error())
+			return
+		}
+		it.match = match
+	}
+	b.seg.items = append(b.seg.items, it)
+	b.seg.index[it.name] = it
+}
+
+func (b *segmentBuilder) reject(name, reason string) {
+	b.seg.rejected = append(b.seg.rejected, rejection{name, reason})
+}
+
+// finish completes the segment.
+func (b *segmentBuilder) finish() *segment {
+	seg := b.seg
+	if b.pages == 0 {
+		b.ttl = b.member.defaultListTTL()
+	}
+	// Pages that differ in scope make a private list (2026-07-28,
+	// server/utilities/caching: the same scope on all pages).
+	seg.public = seg.public && !b.mixed
+	seg.ttl = b.ttl
+	seg.fetched = b.member.domain.fed.now()
+	h := sha256.New()
+	var n [8]byte
+	for _, name := range slices.Sorted(maps.Keys(seg.index)) {
+		raw := seg.index[name].raw
+		binary.BigEndian.PutUint64(n[:], uint64(len(raw)))
+		h.Write(n[:])
+		h.Write(raw)
+	}
+	h.Sum(seg.digest[:0])
+	return seg
+}
+
+// defaultListTTL is how long a list without ttlMs is fresh.
+func (m *member) defaultListTTL() time.Duration {
+	if m.conf.Cache.ListTTL != nil {
+		return *m.conf.Cache.ListTTL
+	}
+	return m.domain.fed.opts.Limits.ListTTL
+}
+
+// maxTTL bounds what an upstream may claim, so that times do not overflow.
+const maxTTL = 365 * 24 * time.Hour
+
+// ttlOf reads ttlMs: absent or no number means absent, negative counts as 0
+// (2026-07-28, server/utilities/caching).
+func (m *member) ttlOf(msg *mcp.Message, absent time.Duration) time.Duration {
+	if !msg.TTLMs.Ok() {
+		return absent
+	}
+	ms, err := json.Number(msg.TTLMs.In(msg.Raw)).Float64()
+	switch {
+	case err != nil:
+		return absent
+	case ms <= 0:
+		return 0
+	case ms >= float64(maxTTL/time.Millisecond):
+		return maxTTL
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+// loadDiscover asks server/discover.
+func (m *member) loadDiscover(ctx context.Context) (*segment, error) {
+	msg, err := m.ask(ctx, mcp.MethodDiscover, nil)
+	if err != nil {
+		return nil, err
+	}
+	if msg.Kind == mcp.KindError {
+		return nil, m.nonsense(upstream.ClassRejected, "server/discover answered with error %d", msg.Code)
+	}
+	raw := msg.Result.In(msg.Raw)
+	seg := &segment{
+		kind:     kindDiscover,
+		fetched:  m.domain.fed.now(),
+		ttl:      m.ttlOf(msg, m.defaultListTTL()),
+		public:   msg.CacheScope.Value == "public",
+		digest:   sha256.Sum256(raw),
+		discover: readDiscover(raw),
+	}
+	return seg, nil
+}
+
+// readDiscover reads what the gateway needs of a DiscoverResult.
+func readDiscover(raw []byte) *discovered {
+	whole := mcp.Span{Start: 0, End: len(raw)}
+	c := &discovered{raw: raw, extensions: map[string]bool{}}
+	c.instructions, _ = mcp.String(raw, mcp.Find(raw, whole, "instructions"))
+	isTrue := func(obj mcp.Span, key string) bool { return string(mcp.Find(raw, obj, key).In(raw)) == "true" }
+	for cap := range mcp.Members(raw, mcp.Find(raw, whole, "capabilities")) {
+		switch cap.Key {
+		case "tools":
+			c.tools, c.toolsChanged = true, isTrue(cap.Value, "listChanged")
+		case "prompts":
+			c.prompts, c.promptsChanged = true, isTrue(cap.Value, "listChanged")
+		case "resources":
+			c.resources, c.resourcesChanged = true, isTrue(cap.Value, "listChanged")
+			c.subscribe = isTrue(cap.Value, "subscribe")
+		case "completions":
+			c.completions = true
+		case "logging":
+			c.logging = true
+		case "extensions":
+			for ext := range mcp.Members(raw, cap.Value) {
+				c.extensions[ext.Key] = true
+			}
+		}
+	}
+	return c
+}

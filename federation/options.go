@@ -1,0 +1,89 @@
+package federation
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/causeway-mcp/causeway/auth/seal"
+	"github.com/causeway-mcp/causeway/cache"
+	"github.com/causeway-mcp/causeway/federation/tenant"
+	"github.com/causeway-mcp/causeway/upstream"
+	"github.com/causeway-mcp/causeway/upstream/mcp"
+)
+
+// Options are the collaborators and bounds of a Federation. Budget, Now and
+// Version may be left out.
+type Options struct {
+	Store   tenant.Store
+	Cache   cache.Responses
+	Ring    *seal.Ring
+	Connect func(upstream.Config) upstream.Doer // makes the client of one upstream
+	Logger  *slog.Logger
+	Tracer  trace.Tracer
+	Metrics prometheus.Registerer
+	Budget  *mcp.Budget
+	Limits  Limits
+	Version string // of the gateway, for serverInfo and clientInfo
+	Now     func() time.Time
+}
+
+// Limits bound lists and listen streams. DefaultLimits gives the defaults.
+type Limits struct {
+	PageSize       int           // items of one page of ours
+	MaxPages       int           // pages of one upstream list
+	MaxItems       int           // items of one upstream list
+	ListWait       time.Duration // how long a caller waits for a list
+	RevalidateWait time.Duration // the same for a list with ttlMs 0
+	ListTTL        time.Duration // for lists without ttlMs
+	Stale          time.Duration // an expired list is served this long while it is refreshed
+	StaleIfError   time.Duration // and this long when the upstream fails
+	StateTTL       time.Duration // how long a requestState is good
+	MaxDepth       int           // of JSON nesting in what an upstream answers
+	Instructions   int           // bytes of one upstream's instructions in ours
+	ListenQueue    int           // messages that wait for one listen stream
+	Coalesce       time.Duration // window in which bursts of notifications become one
+	PollInterval   time.Duration // least interval of polling an upstream that cannot push
+	ListenStreams  int           // of one tenant, where it sets none
+	InFlight       int           // requests of one tenant, where it sets none
+	Idle           time.Duration // a tenant that was not used for this long is dropped
+}
+
+// DefaultLimits gives the defaults.
+func DefaultLimits() Limits {
+	return Limits{
+		PageSize: 1000, MaxPages: 1000, MaxItems: 20000,
+		ListWait: 2 * time.Second, RevalidateWait: 250 * time.Millisecond,
+		ListTTL: time.Minute, Stale: 5 * time.Minute, StaleIfError: time.Hour,
+		StateTTL: 10 * time.Minute, MaxDepth: upstream.DefaultMaxDepth, Instructions: 4 << 10,
+		ListenQueue: 64, Coalesce: 100 * time.Millisecond, PollInterval: 30 * time.Second,
+		ListenStreams: 1000, InFlight: 2000, Idle: 15 * time.Minute,
+	}
+}
+
+// validate reports all faults together.
+func (o *Options) validate() error {
+	var faults []error
+	need := func(ok bool, field string) {
+		if !ok {
+			faults = append(faults, errors.New("federation: Options."+field+" is missing"))
+		}
+	}
+	need(o.Store != nil, "Store")
+	need(o.Cache != nil, "Cache")
+	need(o.Ring != nil, "Ring")
+	need(o.Connect != nil, "Connect")
+	need(o.Logger != nil, "Logger")
+	need(o.Tracer != nil, "Tracer")
+	need(o.Metrics != nil, "Metrics")
+	need(o.Limits.PageSize > 0, "Limits.PageSize")
+	need(o.Limits.MaxPages > 0, "Limits.MaxPages")
+	need(o.Limits.MaxItems > 0, "Limits.MaxItems")
+	need(o.Limits.ListWait > 0, "Limits.ListWait")
+	need(o.Limits.ListenQueue > 0, "Limits.ListenQueue")
+	need(o.Limits.MaxDepth > 0, "Limits.MaxDepth")
+	return errors.Join(faults...)
+}

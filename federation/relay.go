@@ -1,0 +1,263 @@
+package federation
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/causeway-mcp/causeway/upstream"
+	"github.com/causeway-mcp/causeway/upstream/mcp"
+)
+
+const classProtocol = upstream.ClassProtocol
+
+// exchange is one relayed request: what is needed to turn it into the upstream's
+// form and the answer back into the client's.
+type exchange struct {
+	domain  *domain
+	call    *Call
+	target  *target
+	mapURI  uriMapper // nil where nothing is exposed under another URI
+	id      []byte    // our own id, and progress token, in raw JSON
+	binding *stateBinding
+	keep    func(*mcp.Message) // is given the final message; may be nil
+	waited  time.Duration
+}
+
+// relay sends the request to its target and gives the answer.
+func (d *domain) relay(ctx context.Context, c *Call, t *target) (*Reply, error) {
+	return d.relayKeeping(ctx, c, t, nil)
+}
+
+// relayKeeping is relay with a look at the final message.
+func (d *domain) relayKeeping(ctx context.Context, c *Call, t *target, keep func(*mcp.Message)) (*Reply, error) {
+	x := exchange{domain: d, call: c, target: t, keep: keep}
+	x.mapURI = d.exposeURI(ctx, c.Endpoint, t.member)
+	reply, err := x.do(ctx)
+	var he *headerMismatch
+	if errors.As(err, &he) {
+		// The upstream's schema changed under us: read it again and retry once
+		// (2026-07-28, basic/transports/streamable-http, Client Behavior).
+		if reply, err = x.again(ctx); errors.As(err, &he) {
+			return nil, unavailable(t.member.conf.Alias, upstream.ClassRejected, "headers do not match after a second try")
+		}
+	}
+	return reply, err
+}
+
+// headerMismatch is an upstream's -32020.
+type headerMismatch struct{}
+
+func (*headerMismatch) Error() string { return "header mismatch" }
+
+// again re-reads the list that the target came from and sends the request once
+// more.
+func (x *exchange) again(ctx context.Context) (*Reply, error) {
+	k, m := kindTools, x.target.member
+	if x.call.Request.Method == mcp.MethodPromptsGet {
+		k = kindPrompts
+	}
+	wait, cancel := context.WithTimeout(ctx, m.listWait())
+	defer cancel()
+	seg, err := m.refresh(wait, k)
+	if err != nil {
+		return nil, err
+	}
+	if x.target.item != nil {
+		it := seg.index[x.target.name]
+		if it == nil {
+			return nil, unknown(k, x.call.Request.Name.Value)
+		}
+		x.target.item = it
+	}
+	return x.do(ctx)
+}
+
+// do sends the request once and reads its answer.
+func (x *exchange) do(ctx context.Context) (*Reply, error) {
+	req, err := x.request(ctx)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := x.target.member.doer.Do(ctx, req)
+	if err != nil {
+		return nil, x.failed(ctx, err)
+	}
+	defer resp.Close()
+	for {
+		msg, err := resp.Next()
+		if errors.Is(err, io.EOF) {
+			err = x.target.member.nonsense(upstream.ClassInterrupted, "the answer ended before its final message")
+		}
+		if err != nil {
+			return nil, x.failed(ctx, err)
+		}
+		switch msg.Kind {
+		case mcp.KindNotification:
+			if err := x.notify(msg); err != nil {
+				return nil, err
+			}
+		case mcp.KindResult:
+			if x.keep != nil {
+				x.keep(msg)
+			}
+			reply, err := x.result(msg, -1)
+			x.settle(reply, resp)
+			return reply, err
+		case mcp.KindError:
+			reply, err := x.rpcError(msg, resp.Status)
+			x.settle(reply, resp)
+			return reply, err
+		case mcp.KindRequest:
+			// Modern servers send none (basic/patterns); there is nobody to ask.
+		}
+	}
+}
+
+// settle notes who answered and how long we waited.
+func (x *exchange) settle(reply *Reply, resp *upstream.Response) {
+	if reply != nil {
+		reply.Upstream = x.target.member.conf.Alias
+		reply.Waited = resp.Waited()
+	}
+}
+
+// failed gives the client's own leaving precedence over what it caused.
+func (x *exchange) failed(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// request makes the upstream's form of the client's request.
+func (x *exchange) request(ctx context.Context) (*upstream.Request, error) {
+	r, t := x.call.Request, x.target
+	x.id = strconv.AppendInt(x.id[:0], x.domain.fed.nextID(), 10)
+	var e mcp.Edits
+	e.Replace(r.ID, x.id)
+	req := &upstream.Request{Method: r.Method, ID: x.id, Header: x.forwarded()}
+	if r.Meta.ProgressToken.Ok() {
+		e.Replace(r.Meta.ProgressToken, x.id)
+		req.ProgressToken = x.id
+	}
+	if t.field.Ok() && t.name != t.field.Value {
+		e.Replace(t.field.Span, mcp.AppendQuote(nil, t.name))
+	}
+	if x.call.Endpoint.Alias == "" && r.Method == mcp.MethodToolsCall {
+		unwrapArguments(&e, r.Raw, r.Arguments, t.member.conf.Alias)
+	}
+	if r.RequestState.Ok() {
+		state, err := x.openState()
+		if err != nil {
+			return nil, err
+		}
+		e.Replace(r.RequestState.Span, state)
+	}
+	switch r.Method {
+	case mcp.MethodToolsCall:
+		req.Name, req.HasName, req.ToolName = t.name, true, t.name
+	case mcp.MethodPromptsGet, mcp.MethodResourcesRead, mcp.MethodTasksGet, mcp.MethodTasksUpdate, mcp.MethodTasksCancel:
+		req.Name, req.HasName = t.name, true
+	}
+	req.Body = mcp.GetBuffer(len(r.Raw) + 256)
+	req.Body.B = e.AppendTo(req.Body.B, r.Raw)
+	if t.item != nil && len(t.item.params) > 0 {
+		if err := x.params(req); err != nil {
+			req.Body.Release()
+			return nil, err
+		}
+	}
+	return req, nil
+}
+
+// params derives the Mcp-Param headers from the body that is sent.
+func (x *exchange) params(req *upstream.Request) error {
+	sent, perr := mcp.ParseRequest(req.Body.B, x.domain.fed.opts.Limits.MaxDepth)
+	if perr != nil {
+		return perr
+	}
+	args := sent.Arguments.In(sent.Raw)
+	for i := range x.target.item.params {
+		p := &x.target.item.params[i]
+		value, ok, err := p.Value(args)
+		if err != nil {
+			return mcp.Errorf(mcp.CodeHeaderMismatch, "%s: %v", p.Header(), err)
+		}
+		if ok {
+			req.Params = append(req.Params, upstream.Header{Name: p.Header(), Value: value})
+		}
+	}
+	return nil
+}
+
+// forwarded gives the client's headers that pass through: Mcp-Param-* that the
+// tool's schema does not name (the others are made anew), and those of the
+// upstream's configuration.
+func (x *exchange) forwarded() http.Header {
+	var out http.Header
+	add := func(name string, values []string) {
+		if out == nil {
+			out = http.Header{}
+		}
+		out[name] = values
+	}
+	for name, values := range x.call.Header {
+		if strings.HasPrefix(name, mcp.HeaderParamPrefix) && !x.recognised(name) {
+			add(name, values)
+		}
+	}
+	for _, name := range x.target.member.conf.ForwardHeaders {
+		name = http.CanonicalHeaderKey(name)
+		if values := x.call.Header[name]; len(values) > 0 {
+			add(name, values)
+		}
+	}
+	if x.target.field.Span == (mcp.Span{}) && x.call.Header[mcp.HeaderName] != nil {
+		// A method that we do not know, on the endpoint of one upstream.
+		add(mcp.HeaderName, x.call.Header[mcp.HeaderName])
+	}
+	return out
+}
+
+func (x *exchange) recognised(header string) bool {
+	if x.target.item == nil {
+		return false
+	}
+	for i := range x.target.item.params {
+		if strings.EqualFold(x.target.item.params[i].Header(), header) {
+			return true
+		}
+	}
+	return false
+}
+
+// bound gives what a requestState of this request is good for.
+func (x *exchange) bound() (*stateBinding, error) {
+	if x.binding != nil {
+		return x.binding, nil
+	}
+	r, p := x.call.Request, &x.call.Principal
+	digest, err := mcp.CanonicalDigest(r.Arguments.In(r.Raw))
+	if err != nil {
+		return nil, mcp.Errorf(mcp.CodeInvalidParams, "params.arguments cannot be read")
+	}
+	x.binding = &stateBinding{
+		tenant: x.domain.name, issuer: p.Issuer, subject: p.Subject,
+		alias: x.target.member.conf.Alias, method: r.Method, name: x.target.name, args: digest,
+	}
+	return x.binding, nil
+}
+
+// openState gives the upstream's own requestState, as raw JSON.
+func (x *exchange) openState() ([]byte, error) {
+	b, err := x.bound()
+	if err != nil {
+		return nil, err
+	}
+	return openState(x.domain.fed.opts.Ring, b, x.call.Request.RequestState.Value, x.domain.fed.now())
+}

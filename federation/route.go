@@ -1,0 +1,263 @@
+package federation
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/causeway-mcp/causeway/federation/tenant"
+	"github.com/causeway-mcp/causeway/upstream"
+	"github.com/causeway-mcp/causeway/upstream/mcp"
+)
+
+// target is where a request goes.
+type target struct {
+	member *member
+	item   *item  // as the catalogue knows it; nil for what is in no list
+	name   string // the upstream's own name, URI or task id
+	field  mcp.Text
+}
+
+// unknown is the one error for what is not there and what is hidden, so that the
+// two cannot be told apart.
+func unknown(k kind, name string) *mcp.Error {
+	switch k {
+	case kindTools:
+		return mcp.Errorf(mcp.CodeInvalidParams, "Unknown tool: %s", name)
+	case kindPrompts:
+		return mcp.Errorf(mcp.CodeInvalidParams, "Unknown prompt: %s", name)
+	default:
+		// 2026-07-28, server/resources, Error Handling.
+		e := mcp.Errorf(mcp.CodeInvalidParams, "Resource not found")
+		e.Data = append(mcp.AppendQuote([]byte(`{"uri":`), name), '}')
+		return e
+	}
+}
+
+// lookup finds an exposed name in the view of what is known.
+func (d *domain) lookup(alias string, k kind, exposed string) *target {
+	v := d.view(alias, k)
+	i, ok := v.index[exposed]
+	if !ok {
+		return nil
+	}
+	e := &v.entries[i]
+	return &target{member: e.member, item: e.item, name: e.item.name}
+}
+
+// resolve finds the tool or prompt behind an exposed name. A name that could
+// belong to a member but is not known causes one folded refresh of that member's
+// list before it is refused.
+func (d *domain) resolve(ctx context.Context, c *Call, k kind, exposed string) (*target, error) {
+	if t := d.lookup(c.Endpoint.Alias, k, exposed); t != nil {
+		return t, nil
+	}
+	candidates := d.candidates(c.Endpoint.Alias, exposed)
+	d.refreshAll(ctx, candidates, k)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if t := d.lookup(c.Endpoint.Alias, k, exposed); t != nil {
+		return t, nil
+	}
+	for _, m := range candidates {
+		if m.known(k) == nil {
+			return nil, unavailable(m.conf.Alias, m.failure(k), "its list could never be had")
+		}
+	}
+	return nil, unknown(k, exposed)
+}
+
+// candidates gives the members that an exposed name may belong to.
+func (d *domain) candidates(alias, exposed string) []*member {
+	if alias != "" {
+		return d.at(alias)
+	}
+	sep := d.tenant().Separator
+	return slices.DeleteFunc(slices.Clone(d.all()), func(m *member) bool {
+		return m.conf.Prefix != tenant.PrefixNone && !strings.HasPrefix(exposed, m.conf.Alias+sep)
+	})
+}
+
+// refreshAll refreshes one list of several members at the same time, each within
+// its deadline.
+func (d *domain) refreshAll(ctx context.Context, members []*member, k kind) {
+	var wg sync.WaitGroup
+	for _, m := range members {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, m.listWait())
+			defer cancel()
+			// The outcome is read from the catalogue.
+			_, _ = m.refresh(ctx, k)
+		})
+	}
+	wg.Wait()
+}
+
+// failure says why the member's list is not there.
+func (m *member) failure(k kind) upstream.Class {
+	s := &m.slots[k]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := classOf(s.err); c != "" {
+		return c
+	}
+	return upstream.ClassTimeout
+}
+
+// locate finds the upstream behind a resource's exposed URI. URIs that are in no
+// list (expansions of templates, links from results) are routed by their alias.
+func (d *domain) locate(ctx context.Context, c *Call, uri string) (*target, error) {
+	alias := c.Endpoint.Alias
+	if alias != "" {
+		t := &target{member: d.member(alias), name: uri}
+		if seg := t.member.known(kindResources); seg != nil {
+			t.item = seg.index[uri]
+		}
+		return t, nil
+	}
+	for _, k := range []kind{kindResources, kindTemplates} {
+		if t := d.lookup("", k, uri); t != nil {
+			return t, nil
+		}
+	}
+	if a, original, ok := splitURI(uri); ok {
+		if m := d.member(a); m != nil {
+			return &target{member: m, name: original}, nil
+		}
+	}
+	return d.locateBare(ctx, uri)
+}
+
+// locateBare finds a URI without an alias among the upstreams with prefix none:
+// by their lists, then by their templates, else it goes to the only one.
+func (d *domain) locateBare(ctx context.Context, uri string) (*target, error) {
+	bare := d.bareMembers()
+	if len(bare) == 0 {
+		return nil, unknown(kindResources, uri)
+	}
+	if len(bare) == 1 {
+		return &target{member: bare[0], name: uri}, nil
+	}
+	if t := d.bareOwner(bare, uri); t != nil {
+		return t, nil
+	}
+	d.refreshAll(ctx, bare, kindResources)
+	d.refreshAll(ctx, bare, kindTemplates)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if t := d.bareOwner(bare, uri); t != nil {
+		return t, nil
+	}
+	return nil, unknown(kindResources, uri)
+}
+
+// bareMembers gives the members with prefix none.
+func (d *domain) bareMembers() []*member {
+	return slices.DeleteFunc(slices.Clone(d.all()), func(m *member) bool { return m.conf.Prefix != tenant.PrefixNone })
+}
+
+// bareOwner finds a URI among the lists and templates of members with prefix
+// none.
+func (d *domain) bareOwner(bare []*member, uri string) *target {
+	if t := d.lookup("", kindResources, uri); t != nil {
+		return t
+	}
+	for _, m := range bare {
+		if seg := m.known(kindTemplates); seg != nil {
+			for _, it := range seg.items {
+				if it.match != nil && it.match(uri) {
+					return &target{member: m, item: it, name: uri}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// exposeURI gives the URI under which clients of the endpoint know one of the
+// member's; ok is false when it is the same.
+func (d *domain) exposeURI(ctx context.Context, endpoint Endpoint, m *member) uriMapper {
+	if endpoint.Alias != "" {
+		return nil
+	}
+	bare := m.conf.Prefix == tenant.PrefixNone
+	return func(uri string) (string, bool) {
+		if isWeb(uri) && !m.hasResource(ctx, uri) {
+			return "", false
+		}
+		if bare && !d.clashes(m, uri) {
+			return "", false
+		}
+		return exposedURI(m.conf.Alias, uri), true
+	}
+}
+
+// clashes tells whether the URI of an upstream with prefix none is known to
+// belong to another one.
+func (d *domain) clashes(m *member, uri string) bool {
+	t := d.lookup("", kindResources, uri)
+	return t != nil && t.member != m
+}
+
+// isWeb tells whether clients can fetch the URI themselves.
+func isWeb(uri string) bool {
+	return len(uri) >= 8 && strings.EqualFold(uri[:8], "https://")
+}
+
+// hasResource tells whether the URI is one of the member's resources or an
+// expansion of one of its templates, waiting for the lists where they are not
+// known.
+func (m *member) hasResource(ctx context.Context, uri string) bool {
+	var missing []kind
+	for _, k := range []kind{kindResources, kindTemplates} {
+		if m.known(k) == nil {
+			missing = append(missing, k)
+		}
+	}
+	for _, k := range missing {
+		m.domain.refreshAll(ctx, []*member{m}, k)
+	}
+	if seg := m.known(kindResources); seg != nil && seg.index[uri] != nil {
+		return true
+	}
+	if seg := m.known(kindTemplates); seg != nil {
+		return slices.ContainsFunc(seg.items, func(it *item) bool { return it.match != nil && it.match(uri) })
+	}
+	return false
+}
+
+// locateKnown finds the upstream of an exposed URI without asking anyone.
+func (d *domain) locateKnown(alias, uri string) *target {
+	if alias != "" {
+		return &target{member: d.member(alias), name: uri}
+	}
+	if t := d.lookup("", kindResources, uri); t != nil {
+		return t
+	}
+	if a, original, ok := splitURI(uri); ok {
+		if m := d.member(a); m != nil {
+			return &target{member: m, name: original}
+		}
+	}
+	bare := d.bareMembers()
+	if len(bare) == 1 {
+		return &target{member: bare[0], name: uri}
+	}
+	return d.bareOwner(bare, uri)
+}
+
+// locateTask finds the upstream of an exposed task id.
+func (d *domain) locateTask(alias, id string) *target {
+	if alias != "" {
+		return &target{member: d.member(alias), name: id}
+	}
+	if a, own, ok := strings.Cut(id, "+"); ok {
+		if m := d.member(a); m != nil {
+			return &target{member: m, name: own}
+		}
+	}
+	return nil
+}
