@@ -173,7 +173,7 @@ func spliceItem(k kind, it *item, exposed string, cleaned bool, mapURI uriMapper
 	default:
 		spliceString(&e, raw, it.nameAt, it.name, exposed)
 	}
-	if k == kindTools && mayHoldMetaURI(raw) {
+	if k == kindTools && mayHoldURI(raw) {
 		w := rewriter{e: &e, raw: raw, mapURI: mapURI}
 		w.meta(mcp.Find(raw, wholeOf(raw), "_meta"))
 	}

@@ -68,17 +68,17 @@ func rewriteNotification(e *mcp.Edits, m *mcp.Message, mapURI uriMapper, mapTask
 	}
 }
 
-// mayHoldURI tells whether a key whose value is a URI may be in raw. It is much
-// cheaper than a walk, and most messages hold none. `\u00` starts the only
-// escapes that can hide a letter of a key.
+// mayHoldURI tells whether raw may hold one of the keys `uri`, `resourceUri` and
+// `ui/resourceUri`. It is much cheaper than a walk, and most messages hold none.
+// `\u00` starts the only escapes that can hide a letter of a key; the searches
+// are for what is rarest in texts.
 func mayHoldURI(raw []byte) bool {
-	return bytes.Contains(raw, []byte(`"uri"`)) || mayHoldMetaURI(raw)
+	return bytes.Contains(raw, []byte(`ri"`)) || mayEscape(raw)
 }
 
-// mayHoldMetaURI is mayHoldURI for the keys in `_meta` only.
-func mayHoldMetaURI(raw []byte) bool {
-	return bytes.Contains(raw, []byte(`esourceUri"`)) || bytes.Contains(raw, []byte(`\u00`))
-}
+// mayEscape tells whether raw may hold an escaped ASCII character other than the
+// quote, the solidus and the backslash.
+func mayEscape(raw []byte) bool { return bytes.Contains(raw, []byte(`u00`)) }
 
 // rewriter adds edits while it walks over the parts of one message. It reads
 // spans only: no string is decoded but URIs and task ids.
@@ -177,7 +177,7 @@ func (w *rewriter) resource(at mcp.Span) {
 // meta walks over `_meta`: both forms of the key under which a tool names its
 // user interface (ext-apps, Tool Metadata).
 func (w *rewriter) meta(at mcp.Span) {
-	if !mayHoldMetaURI(at.In(w.raw)) {
+	if !mayHoldURI(at.In(w.raw)) {
 		return
 	}
 	for m := range mcp.Members(w.raw, at) {
@@ -238,7 +238,7 @@ func quoteInner(s string) []byte {
 // depth, and decodes only strings that start with the alias.
 func unwrapArguments(e *mcp.Edits, raw []byte, args mcp.Span, alias string) {
 	in := args.In(raw)
-	if !bytes.Contains(in, []byte(alias+"+")) && !bytes.Contains(in, []byte(`\u00`)) {
+	if !bytes.Contains(in, []byte(alias+"+")) && !mayEscape(in) {
 		return
 	}
 	for i := 0; i < len(in); {

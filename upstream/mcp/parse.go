@@ -22,6 +22,9 @@ type field[T any] struct {
 	text  func(dst *T) *Text // instead of span: the value is read as a string, too
 	inner []field[T]         // members of the value, when that is an object
 	where string             // where the inner members are, for error messages
+	// opaque marks a string that only its raw bytes matter of: one that is not
+	// valid Unicode is read as empty.
+	opaque bool
 }
 
 // parser reads one message in one pass.
@@ -181,7 +184,7 @@ func readField[T any](p *parser, dst *T, f *field[T]) error {
 	text.Span = at
 	if quoted(value) {
 		text.IsString = true
-		if text.Value, err = p.text(value); err != nil {
+		if text.Value, err = p.text(value); err != nil && !f.opaque {
 			p.fail("%q is not valid Unicode", f.key)
 		}
 	}
