@@ -5,6 +5,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -16,8 +17,9 @@ import (
 	"github.com/causeway-mcp/causeway/federation/tenant"
 )
 
-// Defaults of the process-level keys. Those of limits, timeouts, cache and
-// breaker are where they are used: a zero there means the default.
+// Defaults of the process-level keys. Those of server, limits, timeouts, cache
+// and breaker are where they are used: a zero there means the default. Upstreams get
+// those of timeouts and cache that the file sets.
 const (
 	DefaultListen      = "127.0.0.1:8080"
 	DefaultAdminListen = "127.0.0.1:9090"
@@ -58,6 +60,7 @@ type Config struct {
 	// served on an address that other machines can reach.
 	AllowUnauthenticated bool
 	Log                  Log
+	Server               Server
 	Limits               Limits
 	Timeouts             Timeouts
 	Cache                Cache
@@ -80,21 +83,34 @@ type Log struct {
 	Format string // FormatText or FormatJSON
 }
 
+// Server holds the times of the MCP listener. 0 means the default.
+type Server struct {
+	HeaderTimeout time.Duration // until a request's headers are there; 10 s
+	BodyTimeout   time.Duration // and then its body; 30 s
+	IdleTimeout   time.Duration // until an unused connection is closed; 2 min
+	WriteTimeout  time.Duration // for a client to take one event; 10 s
+	KeepAlive     time.Duration // between comments on a silent event stream; 15 s
+	ShutdownGrace time.Duration // for requests under way when the process ends; 25 s
+}
+
 // Limits bound what the process holds, and what a tenant may use that sets no
 // limits of its own. 0 means the default.
 type Limits struct {
-	Body          int64 // bytes of a request's body; 4 MiB
-	Message       int64 // bytes of one message of an upstream; 32 MiB
-	Depth         int   // nesting of JSON; 256
-	BufferedBytes int64 // bytes of all messages together; from GOMEMLIMIT
-	CacheBytes    int64 // bytes of cached answers; 64 MiB
-	PageSize      int   // items of one page of a list; 1,000
-	Pages         int   // pages of one upstream list; 1,000
-	Items         int   // items of one upstream list; 20,000
-	Instructions  int   // bytes of one upstream's instructions; 4 KiB
-	InFlight      int   // requests of one tenant at the same time; 2,000
-	ListenStreams int   // listen streams of one tenant; 1,000
-	ListenQueue   int   // messages that wait for one listen stream; 64
+	Header              int64 // bytes of a request's headers; 64 KiB
+	Body                int64 // bytes of a request's body; 4 MiB
+	Message             int64 // bytes of one message of an upstream; 32 MiB
+	Depth               int   // nesting of JSON; 256
+	BufferedBytes       int64 // bytes of all messages together; from GOMEMLIMIT
+	CacheBytes          int64 // bytes of cached answers; 64 MiB
+	PageSize            int   // items of one page of a list; 1,000
+	Pages               int   // pages of one upstream list; 1,000
+	Items               int   // items of one upstream list; 20,000
+	Instructions        int   // bytes of one upstream's instructions; 4 KiB
+	InFlight            int   // requests of one tenant at the same time; 2,000
+	ListenStreams       int   // listen streams of one tenant; 1,000
+	ListenQueue         int   // messages that wait for one listen stream; 64
+	Streams             int   // listen streams of the process; 20,000
+	StreamsPerPrincipal int   // and of one principal in it; 1,000
 
 	StreamLifetime time.Duration // of a listen stream; 12 h
 	StateTTL       time.Duration // how long a requestState is good; 10 min
@@ -190,11 +206,27 @@ func (l Loader) Parse(data []byte) (*Config, error) {
 	}
 	for _, t := range c.Tenants {
 		for i := range t.Upstreams {
-			u := &t.Upstreams[i]
-			u.ManagedBy, u.Version = "file", u.Digest()
+			c.complete(&t.Upstreams[i])
 		}
 	}
 	return c, nil
+}
+
+// complete gives an upstream the times of the level above, and the digest of all
+// that holds for it.
+func (c *Config) complete(u *tenant.Upstream) {
+	u.Timeouts = tenant.Timeouts{
+		Connect: cmp.Or(u.Timeouts.Connect, c.Timeouts.Connect),
+		List:    cmp.Or(u.Timeouts.List, c.Timeouts.List),
+		Call:    cmp.Or(u.Timeouts.Call, c.Timeouts.Call),
+		CallMax: cmp.Or(u.Timeouts.CallMax, c.Timeouts.CallMax),
+	}
+	u.Cache = tenant.CacheTimes{
+		ListTTL:      cmp.Or(u.Cache.ListTTL, c.Cache.ListTTL),
+		Stale:        cmp.Or(u.Cache.Stale, c.Cache.Stale),
+		StaleIfError: cmp.Or(u.Cache.StaleIfError, c.Cache.StaleIfError),
+	}
+	u.ManagedBy, u.Version = "file", u.Digest()
 }
 
 // ReadFile reads a file of at most MaxFileSize bytes.

@@ -46,10 +46,14 @@ func TestExample(t *testing.T) {
 		AllowedOrigins: []string{"https://app.example.com"},
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 		Log:            config.Log{Level: slog.LevelInfo, Format: config.FormatJSON},
+		Server: config.Server{
+			HeaderTimeout: 10 * time.Second, BodyTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+			WriteTimeout: 10 * time.Second, KeepAlive: 15 * time.Second, ShutdownGrace: 25 * time.Second,
+		},
 		Limits: config.Limits{
-			Body: 4 << 20, Message: 32 << 20, Depth: 256, BufferedBytes: 512 << 20, CacheBytes: 64 << 20,
+			Header: 64 << 10, Body: 4 << 20, Message: 32 << 20, Depth: 256, BufferedBytes: 512 << 20, CacheBytes: 64 << 20,
 			PageSize: 1000, Pages: 1000, Items: 20000, Instructions: 4 << 10,
-			InFlight: 2000, ListenStreams: 1000, ListenQueue: 64,
+			InFlight: 2000, ListenStreams: 1000, ListenQueue: 64, Streams: 20000, StreamsPerPrincipal: 1000,
 			StreamLifetime: 12 * time.Hour, StateTTL: 10 * time.Minute, Coalesce: 100 * time.Millisecond,
 			PollInterval: 30 * time.Second, TenantIdle: 15 * time.Minute,
 		},
@@ -64,6 +68,11 @@ func TestExample(t *testing.T) {
 				Name: "default", Separator: "_",
 				Upstreams: []tenant.Upstream{{
 					Alias: "weather", URL: "http://127.0.0.1:7001/mcp", Prefix: tenant.PrefixAlias, ManagedBy: "file",
+					// Those of the process, which the file sets.
+					Timeouts: tenant.Timeouts{
+						Connect: 2 * time.Second, List: 2 * time.Second, Call: time.Minute, CallMax: 10 * time.Minute,
+					},
+					Cache: tenant.CacheTimes{ListTTL: &minute, Stale: 5 * time.Minute, StaleIfError: time.Hour},
 				}},
 			},
 			{
@@ -136,7 +145,6 @@ func TestValues(t *testing.T) {
 			func(c *config.Config) any { return c.Tenants[1].Limits }, tenant.Limits{InFlight: 9, ListenStreams: 2}},
 		{"allowed on all addresses", "listen: :8080\nallowUnauthenticated: true\ntenants: [{name: a}]",
 			func(c *config.Config) any { return c.Listen }, ":8080"},
-		{"all addresses without tenants", "listen: :8080", func(c *config.Config) any { return c.Listen }, ":8080"},
 		{"IPv6 loopback", "listen: '[::1]:8080'\ntenants: [{name: a}]", func(c *config.Config) any { return c.Listen }, "[::1]:8080"},
 		{"JSON is YAML", `{"tenants":[{"name":"a","upstreams":[{"alias":"b","url":"http://h/"}]}]}`,
 			func(c *config.Config) any { return c.Tenants[0].Upstreams[0].URL }, "http://h/"},

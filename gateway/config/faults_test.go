@@ -35,11 +35,11 @@ func TestFaults(t *testing.T) {
 		{"too deep", "tenants: " + strings.Repeat("[", 40) + strings.Repeat("]", 40), []string{"nested deeper than 32 levels (line 1)"}},
 
 		// Keys.
-		{"unknown key", "listen: ':1'\nspeed: 9", []string{"speed: unknown key (line 2)"}},
+		{"unknown key", "listen: 'localhost:1'\nspeed: 9", []string{"speed: unknown key (line 2)"}},
 		{"unknown key like a known one", "public_url: x", []string{`public_url: unknown key; did you mean "publicURL"? (line 1)`}},
 		{"unknown key that is no word", "\"a b\": 1", []string{`["a b"]: unknown key (line 1)`}},
 		{"unknown key deep down", up("timeouts: {total: 1s}"), []string{"tenants[0].upstreams[1].timeouts.total: unknown key (line 7)"}},
-		{"duplicate key", "listen: ':1'\nlog: {}\nlisten: ':2'\nlisten: ':3'", []string{
+		{"duplicate key", "listen: 'localhost:1'\nlog: {}\nlisten: ':2'\nlisten: ':3'", []string{
 			"listen: duplicate key; the first is on line 1 (line 3)",
 			"listen: duplicate key; the first is on line 1 (line 4)",
 		}},
@@ -95,6 +95,9 @@ func TestFaults(t *testing.T) {
 
 		// The process.
 		{"listen", "listen: '8080'", []string{`listen: "8080" must be host:port, such as 127.0.0.1:8080 or :8080 (line 1)`}},
+		{"reachable without tenants", "listen: ':8080'", []string{
+			`listen: ":8080" can be reached from other machines, and tenants have no authentication (auth.mode: none): listen on a loopback address, or acknowledge it with allowUnauthenticated: true (line 1)`,
+		}},
 		{"listen on no port", "admin: {listen: '127.0.0.1:http'}", []string{`admin.listen: "127.0.0.1:http" must be host:port, such as 127.0.0.1:8080 or :8080 (line 1)`}},
 		{"both on one address", "listen: 127.0.0.1:9090", []string{`admin.listen: "127.0.0.1:9090" is the address of listen too`}},
 		{"reachable without authentication", "listen: 0.0.0.0:8080\ntenants: [{name: a}]", []string{
@@ -104,9 +107,9 @@ func TestFaults(t *testing.T) {
 		{"public URL with a password", "publicURL: https://u:hush@x/", []string{"publicURL: must not hold a user or password (line 1)"}},
 		{"public URL with a query", "publicURL: https://x/?a", []string{`publicURL: "https://x/?a" must not have a query or fragment (line 1)`}},
 		{"origins", "allowedOrigins: ['*', 'https://A.example.com', 'https://a.example.com/', 'https://a.example.com:444']", []string{
-			`allowedOrigins[0]: "*" must be an origin such as https://app.example.com, in lower case and without a path (line 1)`,
-			`allowedOrigins[1]: "https://A.example.com" must be an origin such as https://app.example.com, in lower case and without a path (line 1)`,
-			`allowedOrigins[2]: "https://a.example.com/" must be an origin such as https://app.example.com, in lower case and without a path (line 1)`,
+			`allowedOrigins[0]: "*" must be an http or https origin such as https://app.example.com, in lower case and without a path (line 1)`,
+			`allowedOrigins[1]: "https://A.example.com" must be an http or https origin such as https://app.example.com, in lower case and without a path (line 1)`,
+			`allowedOrigins[2]: "https://a.example.com/" must be an http or https origin such as https://app.example.com, in lower case and without a path (line 1)`,
 		}},
 		{"proxies", "trustedProxies: [proxy, 10.0.0.0/40]", []string{
 			`trustedProxies[0]: "proxy" must be an address such as 10.1.2.3 or a network such as 10.0.0.0/8 (line 1)`,
@@ -252,7 +255,7 @@ func TestFaultFromOverride(t *testing.T) {
 		`log.level: "loud" must be debug, info, warn or error (environment CAUSEWAY_LOG_LEVEL)`,
 		`allowUnauthenticated: "sure" must be true or false (environment CAUSEWAY_ALLOW_UNAUTHENTICATED)`,
 		`listen: "8080" must be host:port, such as 127.0.0.1:8080 or :8080 (environment CAUSEWAY_LISTEN)`,
-		`allowedOrigins[1]: "*" must be an origin such as https://app.example.com, in lower case and without a path (environment CAUSEWAY_ALLOWED_ORIGINS)`,
+		`allowedOrigins[1]: "*" must be an http or https origin such as https://app.example.com, in lower case and without a path (environment CAUSEWAY_ALLOWED_ORIGINS)`,
 		"speed: unknown key (line 2)",
 		"admin: must be a mapping, not an integer (line 3)",
 	}

@@ -58,6 +58,7 @@ func (d *decoder) config(n *node, c *Config) {
 				"format": d.str(&c.Log.Format),
 			})
 		},
+		"server":   func(n *node, path string) { d.server(n, path, &c.Server) },
 		"limits":   func(n *node, path string) { d.limits(n, path, &c.Limits) },
 		"timeouts": func(n *node, path string) { d.timeouts(n, path, &c.Timeouts) },
 		"cache": func(n *node, path string) {
@@ -81,25 +82,39 @@ func (d *decoder) config(n *node, c *Config) {
 	})
 }
 
+func (d *decoder) server(n *node, path string, s *Server) {
+	d.object(n, path, fields{
+		"headerTimeout": d.duration(&s.HeaderTimeout),
+		"bodyTimeout":   d.duration(&s.BodyTimeout),
+		"idleTimeout":   d.duration(&s.IdleTimeout),
+		"writeTimeout":  d.duration(&s.WriteTimeout),
+		"keepAlive":     d.duration(&s.KeepAlive),
+		"shutdownGrace": d.duration(&s.ShutdownGrace),
+	})
+}
+
 func (d *decoder) limits(n *node, path string, l *Limits) {
 	d.object(n, path, fields{
-		"body":           d.size(&l.Body),
-		"message":        d.size(&l.Message),
-		"depth":          d.count(&l.Depth),
-		"bufferedBytes":  d.size(&l.BufferedBytes),
-		"cacheBytes":     d.size(&l.CacheBytes),
-		"pageSize":       d.count(&l.PageSize),
-		"pages":          d.count(&l.Pages),
-		"items":          d.count(&l.Items),
-		"instructions":   d.smallSize(&l.Instructions),
-		"inFlight":       d.count(&l.InFlight),
-		"listenStreams":  d.count(&l.ListenStreams),
-		"listenQueue":    d.count(&l.ListenQueue),
-		"streamLifetime": d.duration(&l.StreamLifetime),
-		"stateTTL":       d.duration(&l.StateTTL),
-		"coalesce":       d.duration(&l.Coalesce),
-		"pollInterval":   d.duration(&l.PollInterval),
-		"tenantIdle":     d.duration(&l.TenantIdle),
+		"header":              d.size(&l.Header),
+		"streams":             d.count(&l.Streams),
+		"streamsPerPrincipal": d.count(&l.StreamsPerPrincipal),
+		"body":                d.size(&l.Body),
+		"message":             d.size(&l.Message),
+		"depth":               d.count(&l.Depth),
+		"bufferedBytes":       d.size(&l.BufferedBytes),
+		"cacheBytes":          d.size(&l.CacheBytes),
+		"pageSize":            d.count(&l.PageSize),
+		"pages":               d.count(&l.Pages),
+		"items":               d.count(&l.Items),
+		"instructions":        d.smallSize(&l.Instructions),
+		"inFlight":            d.count(&l.InFlight),
+		"listenStreams":       d.count(&l.ListenStreams),
+		"listenQueue":         d.count(&l.ListenQueue),
+		"streamLifetime":      d.duration(&l.StreamLifetime),
+		"stateTTL":            d.duration(&l.StateTTL),
+		"coalesce":            d.duration(&l.Coalesce),
+		"pollInterval":        d.duration(&l.PollInterval),
+		"tenantIdle":          d.duration(&l.TenantIdle),
 	})
 }
 

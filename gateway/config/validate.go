@@ -39,7 +39,7 @@ func (c *Config) validate() Faults {
 	}
 	for i, o := range c.AllowedOrigins {
 		if !isOrigin(o) {
-			v.fault(fmt.Sprintf("allowedOrigins[%d]", i), "%q must be an origin such as https://app.example.com, in lower case and without a path", o)
+			v.fault(fmt.Sprintf("allowedOrigins[%d]", i), "%q must be an http or https origin such as https://app.example.com, in lower case and without a path", o)
 		}
 	}
 	if c.DataDir == "" {
@@ -52,7 +52,7 @@ func (c *Config) validate() Faults {
 	v.limits(&c.Limits)
 	v.callTimes("timeouts", c.Timeouts.Call, c.Timeouts.CallMax, upstream.DefaultCallTimeout, upstream.DefaultCallMax)
 	v.tenants(c)
-	if len(c.Tenants) > 0 && !c.AllowUnauthenticated && !IsLoopback(c.Listen) {
+	if _, _, err := net.SplitHostPort(c.Listen); err == nil && !c.AllowUnauthenticated && !IsLoopback(c.Listen) {
 		v.fault("listen", "%q can be reached from other machines, and tenants have no authentication (auth.mode: none): "+
 			"listen on a loopback address, or acknowledge it with allowUnauthenticated: true", c.Listen)
 	}
@@ -108,10 +108,11 @@ func validHost(u *url.URL) bool {
 	return err == nil && port > 0
 }
 
-// isOrigin tells whether s is what browsers send in Origin (RFC 6454, 6.1).
+// isOrigin tells whether s is what browsers send in Origin for a page from the
+// web (RFC 6454, 6.1).
 func isOrigin(s string) bool {
 	u, err := url.Parse(s)
-	return err == nil && u.Scheme != "" && validHost(u) && s == strings.ToLower(u.Scheme+"://"+u.Host)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && validHost(u) && s == strings.ToLower(u.Scheme+"://"+u.Host)
 }
 
 func (v *checker) keys(keys []Key) {
