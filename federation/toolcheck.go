@@ -201,9 +201,12 @@ func metaSchema(dialect string) *jsonschema.Schema {
 
 const defaultDialect = "draft/2020-12/schema"
 
-// metaSchemas compiles what the library embeds, once per process and when it is
-// first needed.
-var metaSchemas = sync.OnceValue(func() map[string]*jsonschema.Schema {
+// metaSchemas gives the meta-schemas, which are compiled once per process and
+// when they are first needed.
+var metaSchemas = sync.OnceValue(compileMetaSchemas)
+
+// compileMetaSchemas compiles what the library embeds.
+func compileMetaSchemas() map[string]*jsonschema.Schema {
 	all := map[string]*jsonschema.Schema{}
 	for _, name := range []string{"draft-04/schema", "draft-06/schema", "draft-07/schema", "draft/2019-09/schema", defaultDialect} {
 		c := jsonschema.NewCompiler()
@@ -217,7 +220,7 @@ var metaSchemas = sync.OnceValue(func() map[string]*jsonschema.Schema {
 		all[name] = c.MustCompile("https://json-schema.org/" + name)
 	}
 	return all
-})
+}
 
 // noLoader refuses every document that is not embedded.
 type noLoader struct{}

@@ -22,12 +22,12 @@ var (
 		{key: "arguments", span: func(r *request) *Span { return &r.Arguments }},
 		{key: "_meta", span: func(r *request) *Span { return &r.Meta.Span }, inner: requestMeta[:], where: "params._meta"},
 		{key: "uri", text: func(r *request) *Text { return &r.URI }},
-		{key: "cursor", text: func(r *request) *Text { return &r.Cursor }},
+		{key: "cursor", text: func(r *request) *Text { return &r.Cursor }, opaque: true},
 		{key: "taskId", text: func(r *request) *Text { return &r.TaskID }},
 		{key: "ref", span: func(r *request) *Span { return &r.Ref.Span }, inner: requestRef[:], where: "params.ref"},
 		{key: "notifications", span: func(r *request) *Span { return &r.Notifications }},
 		{key: "inputResponses", span: func(r *request) *Span { return &r.InputResponses }},
-		{key: "requestState", text: func(r *request) *Text { return &r.RequestState }},
+		{key: "requestState", text: func(r *request) *Text { return &r.RequestState }, opaque: true},
 	}
 	requestRef = [...]field[request]{
 		{key: "type", text: func(r *request) *Text { return &r.Ref.Type }},
