@@ -2,40 +2,49 @@
 // bounds on lines and events. It is a leaf: it imports none of our packages.
 package sse
 
-import (
-	"errors"
-	"io"
-	"iter"
-	"time"
-)
-
-// ErrTooLarge tells that an event is larger than the reader's bound.
-var ErrTooLarge = errors.New("event is larger than its bound")
-
-// Event is one event. Data is valid until the next one is read.
-type Event struct {
-	Name  string // "" means "message"
-	ID    string
-	Retry time.Duration
-	Data  []byte
-}
-
-// Reader reads events from a stream.
-type Reader struct{ _ int }
-
-// NewReader makes a reader; maxEvent bounds the bytes of one event's lines.
-func NewReader(r io.Reader, maxEvent int) *Reader { panic("stub") }
-
-// Next gives the next event that has data; io.EOF at the end of the stream,
-// io.ErrUnexpectedEOF when it ends inside an event.
-func (r *Reader) Next() (Event, error) { panic("stub") }
-
-// Events iterates over the events; an error is yielded once and is the last.
-func (r *Reader) Events() iter.Seq2[Event, error] { panic("stub") }
+import "bytes"
 
 // AppendEvent appends one message event with that data to dst. Line breaks in
-// data become several data lines.
-func AppendEvent(dst, data []byte) []byte { panic("stub") }
+// data become several data lines, so that readers get each as an LF.
+func AppendEvent(dst, data []byte) []byte {
+	// The name is the default one. It is written since some clients look for it.
+	dst = append(dst, "event: message\n"...)
+	for {
+		dst = append(dst, "data: "...)
+		n := lineEnd(data)
+		if n < 0 {
+			break
+		}
+		dst = append(append(dst, data[:n]...), '\n')
+		if data[n] == '\r' && n+1 < len(data) && data[n+1] == '\n' {
+			n++
+		}
+		data = data[n+1:]
+	}
+	dst = append(dst, data...)
+	return append(dst, "\n\n"...)
+}
 
 // AppendComment appends a comment line, which readers ignore.
 func AppendComment(dst []byte) []byte { return append(dst, ":\n\n"...) }
+
+// lineEnd gives the offset of the first CR or LF in b, or -1.
+func lineEnd(b []byte) int {
+	// Looking for one byte is very fast. Doing it in pieces keeps the search for
+	// the one from running through everything when only the other occurs.
+	const piece = 1 << 10
+	for off := 0; off < len(b); off += piece {
+		p := b[off:min(off+piece, len(b))]
+		n := bytes.IndexByte(p, '\n')
+		if n >= 0 {
+			p = p[:n]
+		}
+		if m := bytes.IndexByte(p, '\r'); m >= 0 {
+			return off + m
+		}
+		if n >= 0 {
+			return off + n
+		}
+	}
+	return -1
+}
