@@ -21,13 +21,18 @@ type pushed struct {
 // (2026-07-28, server/utilities/caching), while somebody listens.
 type poller struct {
 	push   atomic.Pointer[pushed] // nil: nothing is pushed
-	failed int                    // polls in a row that failed
+	failed int                    // rounds in a row in which something failed
+	asked  [kinds]time.Time       // when a list was last polled
 	seen   map[string][32]byte    // digests of polled resources by URI
 }
 
+// maxPollBackoff is how often rounds that fail double the interval.
+const maxPollBackoff = 4
+
 // loop polls until ctx ends.
 func (p *poller) loop(ctx context.Context, l *listener) {
-	timer := time.NewTimer(jitter(p.next(l)))
+	every := l.hub.domain.fed.opts.Limits.PollInterval
+	timer := time.NewTimer(jitter(every))
 	defer timer.Stop()
 	for {
 		select {
@@ -35,39 +40,29 @@ func (p *poller) loop(ctx context.Context, l *listener) {
 			return
 		case <-timer.C:
 		}
-		p.run(ctx, l)
-		timer.Reset(jitter(p.next(l)))
+		if p.round(ctx, l) {
+			p.failed = 0
+		} else {
+			p.failed = min(p.failed+1, maxPollBackoff)
+		}
+		timer.Reset(jitter(every << p.failed))
 	}
 }
 
-// maxPollBackoff is how often a poll that fails doubles its interval.
-const maxPollBackoff = 4
-
-// next gives the time until the next poll.
-func (p *poller) next(l *listener) time.Duration {
-	every := l.hub.domain.fed.opts.Limits.PollInterval
-	push := p.push.Load()
-	for _, k := range listKinds {
-		if push != nil && push.lists[k] {
-			continue
-		}
-		if seg := l.member.known(k); seg != nil {
-			every = max(every, min(seg.ttl, time.Hour))
-		}
-	}
-	return every << min(p.failed, maxPollBackoff)
-}
-
-// run polls once.
-func (p *poller) run(ctx context.Context, l *listener) {
-	push := p.push.Load()
-	failed := false
-	for _, k := range []kind{kindTools, kindPrompts, kindResources, kindTemplates} {
+// round polls what is due, and tells whether all could be had. A list is due
+// when the time that it is fresh has passed.
+func (p *poller) round(ctx context.Context, l *listener) bool {
+	push, good := p.push.Load(), true
+	for k := range kindDiscover {
 		if push != nil && push.lists[k.told()] {
 			continue
 		}
+		if seg := l.member.known(k); seg != nil && time.Since(p.asked[k]) < seg.ttl {
+			continue
+		}
+		p.asked[k] = time.Now()
 		if _, err := l.member.refresh(ctx, k); err != nil {
-			failed = true
+			good = false
 		}
 	}
 	for _, uri := range slices.Sorted(maps.Keys(l.wanted().uris)) {
@@ -75,14 +70,10 @@ func (p *poller) run(ctx context.Context, l *listener) {
 			continue
 		}
 		if err := p.resource(ctx, l, uri); err != nil {
-			failed = true
+			good = false
 		}
 	}
-	if failed {
-		p.failed++
-	} else {
-		p.failed = 0
-	}
+	return good
 }
 
 // resource reads one resource and tells of a change.
