@@ -37,6 +37,8 @@ type command struct {
 // commands gives all subcommands in the order of the usage text.
 func commands() []command {
 	return []command{
+		{"check", "read a configuration file and tell all that is wrong with it", runCheck},
+		{"healthcheck", "ask a gateway on this machine whether it is ready", runHealthcheck},
 		{"version", "print the version and what it was built from", runVersion},
 	}
 }
@@ -96,9 +98,17 @@ func writeUsage(w io.Writer, cmds []command) {
 func newFlags(name, operands, about string) *flag.FlagSet {
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)
 	fs.Usage = func() {
-		line := strings.TrimSpace("causeway " + name + " [flags] " + operands)
-		fmt.Fprintf(fs.Output(), "%s\n\nUsage:\n\n  %s\n\nFlags:\n\n", about, line)
-		fs.PrintDefaults()
+		hasFlags := false
+		fs.VisitAll(func(*flag.Flag) { hasFlags = true })
+		line := "causeway " + name
+		if hasFlags {
+			line += " [flags]"
+		}
+		fmt.Fprintf(fs.Output(), "%s\n\nUsage:\n\n  %s\n", about, strings.TrimSpace(line+" "+operands))
+		if hasFlags {
+			fmt.Fprint(fs.Output(), "\nFlags:\n\n")
+			fs.PrintDefaults()
+		}
 	}
 	return fs
 }
