@@ -96,7 +96,7 @@ type Server struct {
 // Limits bound what the process holds, and what a tenant may use that sets no
 // limits of its own. 0 means the default.
 type Limits struct {
-	Header              int64 // bytes of a request's headers; 64 KiB
+	Header              int   // bytes of a request's headers; 64 KiB
 	Body                int64 // bytes of a request's body; 4 MiB
 	Message             int64 // bytes of one message of an upstream; 32 MiB
 	Depth               int   // nesting of JSON; 256

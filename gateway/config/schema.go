@@ -95,7 +95,7 @@ func (d *decoder) server(n *node, path string, s *Server) {
 
 func (d *decoder) limits(n *node, path string, l *Limits) {
 	d.object(n, path, fields{
-		"header":              d.size(&l.Header),
+		"header":              d.smallSize(&l.Header),
 		"streams":             d.count(&l.Streams),
 		"streamsPerPrincipal": d.count(&l.StreamsPerPrincipal),
 		"body":                d.size(&l.Body),
