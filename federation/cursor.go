@@ -25,11 +25,11 @@ const (
 // sealCursor makes the nextCursor of a page. It opens at the same endpoint and
 // for the same kind of list only, on any replica.
 func sealCursor(ring *seal.Ring, at Endpoint, k kind, c cursor) string {
-	plain := make([]byte, 1, 1+len(c.last))
-	plain[0] = cursorPrivate
+	scope := byte(cursorPrivate)
 	if c.public {
-		plain[0] = cursorPublic
+		scope = cursorPublic
 	}
+	plain := append(make([]byte, 0, 1+len(c.last)), scope)
 	return ring.Seal(cursorPurpose, append(plain, c.last...), cursorBinding(at, k))
 }
 

@@ -17,8 +17,6 @@ const (
 	maxNameLen = 64
 	// nameHashDigits is the number of hex digits at the end of a cleaned name.
 	nameHashDigits = 8
-	// longNameHashDigits is the same where two cleaned names met.
-	longNameHashDigits = 16
 )
 
 // exposedName gives the name under which clients see a tool or prompt: the
@@ -31,8 +29,8 @@ const (
 // Names of one upstream get different exposed names unless 32 bits of two
 // hashes are equal, or the upstream chose a name that ends in the hash of
 // another of its names. The catalogue sees that when it builds its table: the
-// name that fits keeps its place, and the other takes
-// cleanedName(…, longNameHashDigits), or is left out with a reason.
+// first keeps its place, and the other is left out with a reason, so a call
+// never reaches another tool than the one that is listed.
 func exposedName(prefix, sep, name string) (exposed string, cleaned bool) {
 	if prefix == "" {
 		sep = ""
@@ -42,22 +40,22 @@ func exposedName(prefix, sep, name string) (exposed string, cleaned bool) {
 			return full, false
 		}
 	}
-	return cleanedName(prefix, sep, name, nameHashDigits), true
+	return cleanedName(prefix, sep, name), true
 }
 
 // cleanedName gives a name that always fits: the prefix and separator, the
-// name's cleaned form, `_` and the first digits (at most 40) of the hexadecimal
-// SHA-256 of the whole name. In the cleaned form each run of other characters
-// than ASCII letters, digits, `_` and `-` has become one `_`; what may not
-// start a name is dropped at its start, `_` and `-` at both ends, and it is cut
-// to what there is room for.
-func cleanedName(prefix, sep, name string, digits int) string {
+// name's cleaned form, `_` and the first hexadecimal digits of the SHA-256 of the
+// whole name. In the cleaned form each run of other characters than ASCII
+// letters, digits, `_` and `-` has become one `_`; what may not start a name is
+// dropped at its start, `_` and `-` at both ends, and it is cut to what there is
+// room for.
+func cleanedName(prefix, sep, name string) string {
 	var buf [maxNameLen]byte
 	b := buf[:0]
 	if prefix != "" {
 		b = append(append(b, prefix...), sep...)
 	}
-	head, room := len(b), maxNameLen-1-digits
+	head, room := len(b), maxNameLen-1-nameHashDigits
 	run := false // the last byte stands for a run of other characters
 	for i := 0; i < len(name) && len(b) < room; i++ {
 		c := name[i]
@@ -82,7 +80,7 @@ func cleanedName(prefix, sep, name string, digits int) string {
 	sum := sha256.Sum256([]byte(name))
 	var digest [2 * sha256.Size]byte
 	hex.Encode(digest[:], sum[:])
-	return string(append(b, digest[:digits]...))
+	return string(append(b, digest[:nameHashDigits]...))
 }
 
 // fits tells whether s matches ^[A-Za-z][A-Za-z0-9_-]{0,63}$.

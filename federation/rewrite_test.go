@@ -27,13 +27,37 @@ func rewritten(t testing.TB, raw string, rewrite func(*mcp.Edits, *mcp.Message))
 	return string(e.AppendTo(nil, m.Raw))
 }
 
-func TestRewriteResult(t *testing.T) {
-	tests := []struct {
-		name   string
-		method string
-		result string
-		want   string // empty: the same
-	}{
+// resultTest is a result of an upstream, and what the client is to get.
+type resultTest struct {
+	name   string
+	method string
+	result string
+	want   string // empty: the same
+}
+
+func testRewriteResult(t *testing.T, tests []resultTest) {
+	t.Helper()
+	// The mapper leaves links that clients can fetch, as the catalogue's does.
+	mapURI := func(uri string) (string, bool) { return exposedURI("a", uri), !strings.HasPrefix(uri, "https:") }
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			want := tt.want
+			if want == "" {
+				want = tt.result
+			}
+			envelope := `{"jsonrpc":"2.0", "id":1,"result":%s,"uri":"x://y"}`
+			got := rewritten(t, fmt.Sprintf(envelope, tt.result), func(e *mcp.Edits, m *mcp.Message) {
+				rewriteResult(e, tt.method, m, mapURI, exposeTask("a"))
+			})
+			if diff := cmp.Diff(fmt.Sprintf(envelope, want), got); diff != "" {
+				t.Errorf("result (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRewriteToolResult(t *testing.T) {
+	testRewriteResult(t, []resultTest{
 		{
 			name: "text", method: mcp.MethodToolsCall,
 			result: `{"content":[{"type":"text","text":"see x://y"}],"structuredContent":{"uri":"x://y"},"isError":false}`,
@@ -89,6 +113,11 @@ func TestRewriteResult(t *testing.T) {
 			name: "input is left alone", method: mcp.MethodToolsCall,
 			result: `{"resultType":"input_required","inputRequests":{"k":{"method":"sampling/createMessage","params":{"messages":[{"content":{"type":"resource_link","uri":"x://y"}}]}}},"requestState":"s"}`,
 		},
+	})
+}
+
+func TestRewriteTask(t *testing.T) {
+	testRewriteResult(t, []resultTest{
 		{
 			name: "created task", method: mcp.MethodToolsCall,
 			result: `{"resultType":"task","taskId":"7\u0038","status":"working","ttlMs":null}`,
@@ -115,6 +144,11 @@ func TestRewriteResult(t *testing.T) {
 		},
 		{name: "cancelled task", method: mcp.MethodTasksCancel, result: `{"resultType":"complete"}`},
 		{name: "task id that is no string", method: mcp.MethodTasksUpdate, result: `{"taskId":78}`},
+	})
+}
+
+func TestRewriteOtherResults(t *testing.T) {
+	testRewriteResult(t, []resultTest{
 		{
 			name: "prompt", method: mcp.MethodPromptsGet,
 			result: `{"description":"x://y","messages":[{"role":"user","content":{"type":"resource","resource":{"uri":"x://1","text":"x://1"}}},{"role":"user","content":{"type":"text","text":"uri"}},{"role":"assistant","content":[{"type":"resource_link","uri":"x://2"}]}],"_meta":{"ui/resourceUri":"ui://v"}}`,
@@ -132,31 +166,15 @@ func TestRewriteResult(t *testing.T) {
 		},
 		{name: "empty", method: mcp.MethodResourcesRead, result: `{}`},
 		{name: "contents that is no array", method: mcp.MethodResourcesRead, result: `{"contents":{"uri":"x://y"}}`},
-	}
-	// The mapper leaves links that clients can fetch, as the catalogue's does.
-	mapURI := func(uri string) (string, bool) { return exposedURI("a", uri), !strings.HasPrefix(uri, "https:") }
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			want := tt.want
-			if want == "" {
-				want = tt.result
-			}
-			envelope := `{"jsonrpc":"2.0", "id":1,"result":%s,"uri":"x://y"}`
-			got := rewritten(t, fmt.Sprintf(envelope, tt.result), func(e *mcp.Edits, m *mcp.Message) {
-				rewriteResult(e, tt.method, m, mapURI, exposeTask("a"))
-			})
-			if diff := cmp.Diff(fmt.Sprintf(envelope, want), got); diff != "" {
-				t.Errorf("result (-want +got):\n%s", diff)
-			}
-		})
-	}
-	t.Run("nothing is mapped", func(t *testing.T) {
-		raw := `{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","taskId":"78","result":{"content":[{"type":"resource_link","uri":"x://y"}]}}}`
-		got := rewritten(t, raw, func(e *mcp.Edits, m *mcp.Message) { rewriteResult(e, mcp.MethodToolsCall, m, nil, nil) })
-		if got != raw {
-			t.Errorf("got %s", got)
-		}
 	})
+}
+
+func TestRewriteResultWithoutMappers(t *testing.T) {
+	raw := `{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","taskId":"78","result":{"content":[{"type":"resource_link","uri":"x://y"}]}}}`
+	got := rewritten(t, raw, func(e *mcp.Edits, m *mcp.Message) { rewriteResult(e, mcp.MethodToolsCall, m, nil, nil) })
+	if got != raw {
+		t.Errorf("got %s", got)
+	}
 }
 
 func TestRewriteError(t *testing.T) {

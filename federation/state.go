@@ -41,8 +41,8 @@ func appendField(dst []byte, s string) []byte {
 // bytes until the time of expires (which is kept in milliseconds). The token is
 // base64url, so it needs no escaping in JSON.
 func sealState(ring *seal.Ring, b *stateBinding, state []byte, expires time.Time) string {
-	plain := make([]byte, 8, 8+len(state))
-	binary.BigEndian.PutUint64(plain, uint64(expires.UnixMilli()))
+	plain := make([]byte, 0, 8+len(state))
+	plain = binary.BigEndian.AppendUint64(plain, uint64(expires.UnixMilli()))
 	return ring.Seal(statePurpose, append(plain, state...), b.bytes())
 }
 
