@@ -69,6 +69,7 @@ type segment struct {
 	items    []*item // in the upstream's order, without what was refused
 	index    map[string]*item
 	rejected []rejection
+	notes    []rejection // what is odd about items that were kept
 	fetched  time.Time
 	ttl      time.Duration
 	public   bool

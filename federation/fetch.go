@@ -116,6 +116,7 @@ type segmentBuilder struct {
 	seg    *segment
 	ttl    time.Duration // the least of the pages; -1 before the first
 	pages  int
+	seen   int  // items so far, with those that were left out
 	mixed  bool // pages differ in scope
 }
 
@@ -170,8 +171,9 @@ func (b *segmentBuilder) extras(msg *mcp.Message) {
 func (b *segmentBuilder) add(raw []byte) {
 	k := b.seg.kind
 	it, reason := readItem(k, raw)
+	b.seen++
 	if reason != "" {
-		b.reject("", reason)
+		b.reject("item "+strconv.Itoa(b.seen), reason)
 		return
 	}
 	if b.seg.index[it.name] != nil {
@@ -186,7 +188,7 @@ func (b *segmentBuilder) add(raw []byte) {
 			return
 		}
 		if note != "" {
-			b.member.domain.log.Debug("tool definition", "upstream", b.member.conf.Alias, "tool", it.name, "note", note)
+			b.seg.notes = append(b.seg.notes, rejection{it.name, note})
 		}
 		it.params = params
 	case kindTemplates:

@@ -17,9 +17,9 @@ import (
 func TestListMergesAllPagesInOrder(t *testing.T) {
 	a, b := newPeer(t), newPeer(t)
 	pages := map[string]string{
-		"":         `"tools":[` + tool("zeta") + `],"nextCursor":""`,
-		`""`:       `"tools":[],"nextCursor":"deep"`, // an empty page with a cursor is not the end
-		`"deep"`:   `"tools":[` + tool("alpha") + `],"nextCursor":"l\u00e4st"`,
+		"":            `"tools":[` + tool("zeta") + `],"nextCursor":""`,
+		`""`:          `"tools":[],"nextCursor":"deep"`, // an empty page with a cursor is not the end
+		`"deep"`:      `"tools":[` + tool("alpha") + `],"nextCursor":"l\u00e4st"`,
 		`"l\u00e4st"`: `"tools":[` + tool("beta") + `],"nextCursor":null`,
 	}
 	a.handle(mcp.MethodToolsList, func(w http.ResponseWriter, _ *http.Request, m *mcp.Request) {

@@ -143,10 +143,8 @@ func (s *slot) land(f *flight, seg *segment, err error) {
 	s.mu.Unlock()
 	if err == nil {
 		m.domain.fed.metrics.items(m, s.kind, len(seg.items))
-		for _, r := range seg.rejected {
-			if changed {
-				m.domain.log.Warn("left out of a list", "upstream", m.conf.Alias, "method", s.kind.method(), "name", r.name, "reason", r.reason)
-			}
+		if changed {
+			s.report(seg)
 		}
 	} else if !errors.Is(err, context.Canceled) {
 		m.domain.log.Warn("list from upstream", "upstream", m.conf.Alias, "method", s.kind.method(), "error", err)
@@ -155,6 +153,17 @@ func (s *slot) land(f *flight, seg *segment, err error) {
 		m.domain.hub.changed(m, s.kind, silent)
 	}
 	close(f.done)
+}
+
+// report logs what is wrong with a list.
+func (s *slot) report(seg *segment) {
+	log := s.member.domain.log.With("upstream", s.member.conf.Alias, "method", s.kind.method())
+	for _, r := range seg.rejected {
+		log.Warn("left out of a list", "name", r.name, "reason", r.reason)
+	}
+	for _, n := range seg.notes {
+		log.Info("oddity in a list", "name", n.name, "note", n.reason)
+	}
 }
 
 // begin gives what can be served at once, or the fetch to wait for and how long.

@@ -128,10 +128,11 @@ func (r *row) raw(key viewKey) []byte {
 	if key.alias != "" {
 		return r.item.raw
 	}
-	alias := r.member.conf.Alias
-	return spliceItem(key.kind, r.item, r.exposed, r.cleaned, func(uri string) (string, bool) {
-		return exposedURI(alias, uri), true
-	})
+	var mapURI uriMapper
+	if alias := r.member.conf.Alias; r.member.conf.Prefix != tenant.PrefixNone {
+		mapURI = func(uri string) (string, bool) { return exposedURI(alias, uri), true }
+	}
+	return spliceItem(key.kind, r.item, r.exposed, r.cleaned, mapURI)
 }
 
 // rowBuilder gives each item the name it is exposed under.
