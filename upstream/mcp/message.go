@@ -82,7 +82,9 @@ type Message struct {
 	ErrorData Span
 
 	// Members of the result.
-	ResultType, RequestState, CacheScope, NextCursor Text // NextCursor: null counts as absent
+	// NextCursor that is null counts as absent. Of RequestState and NextCursor
+	// the raw bytes count: Value is empty when they are not valid Unicode.
+	ResultType, RequestState, CacheScope, NextCursor Text
 	InputRequests, TTLMs, IsError                    Span
 	Items                                            Span   // tools, prompts, resources, resourceTemplates or contents
 	ItemsKey                                         string // which of them Items is: the first one
