@@ -37,6 +37,8 @@ type command struct {
 // commands gives all subcommands in the order of the usage text.
 func commands() []command {
 	return []command{
+		{"tools", "list the tools of an MCP server", runTools},
+		{"call", "call a tool of an MCP server", runCall},
 		{"check", "read a configuration file and tell all that is wrong with it", runCheck},
 		{"healthcheck", "ask a gateway on this machine whether it is ready", runHealthcheck},
 		{"version", "print the version and what it was built from", runVersion},
