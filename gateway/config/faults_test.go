@@ -17,13 +17,29 @@ func up(keys ...string) string {
 		strings.Join(keys, "\n    ") + "\n"
 }
 
-// TestFaults holds the exact text of each fault.
-func TestFaults(t *testing.T) {
-	tests := []struct {
-		name, text string
-		want       []string
-	}{
-		// YAML.
+// faultCase is a faulty file and the exact text of its faults.
+type faultCase struct {
+	name, text string
+	want       []string
+}
+
+func (tt *faultCase) run(t *testing.T) {
+	_, err := config.Parse([]byte(tt.text))
+	var faults config.Faults
+	if !errors.As(err, &faults) {
+		t.Fatalf("error %v, want Faults", err)
+	}
+	if diff := cmp.Diff(tt.want, strings.Split(err.Error(), "\n")); diff != "" {
+		t.Errorf("faults (-want +got):\n%s", diff)
+	}
+	if strings.Contains(err.Error(), "hush") {
+		t.Error("a fault shows a secret")
+	}
+}
+
+// TestFaultsOfYAML holds what is not a configuration in form.
+func TestFaultsOfYAML(t *testing.T) {
+	tests := []faultCase{
 		{"syntax", "a: [1, 2", []string{"not YAML: sequence end token ']' not found (line 1)"}},
 		{"syntax does not show the line", "keys: 'hush", []string{"not YAML: could not find end character of single-quoted text (line 1)"}},
 		{"list at the top", "- a", []string{"must be a mapping of keys, not a list (line 1)"}},
@@ -33,8 +49,15 @@ func TestFaults(t *testing.T) {
 		{"no such anchor", "listen: *x", []string{`there is no anchor "x" before this alias (line 1)`}},
 		{"anchor in itself", "tenants: &x [*x]", []string{`the alias "x" stands for itself (line 1)`}},
 		{"too deep", "tenants: " + strings.Repeat("[", 40) + strings.Repeat("]", 40), []string{"nested deeper than 32 levels (line 1)"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, tt.run)
+	}
+}
 
-		// Keys.
+// TestFaultsOfKeys holds keys that this version does not know.
+func TestFaultsOfKeys(t *testing.T) {
+	tests := []faultCase{
 		{"unknown key", "listen: 'localhost:1'\nspeed: 9", []string{"speed: unknown key (line 2)"}},
 		{"unknown key like a known one", "public_url: x", []string{`public_url: unknown key; did you mean "publicURL"? (line 1)`}},
 		{"unknown key that is no word", "\"a b\": 1", []string{`["a b"]: unknown key (line 1)`}},
@@ -63,8 +86,15 @@ func TestFaults(t *testing.T) {
 		{"auth mode", "tenants: [{name: a, auth: {mode: oauth}}]", []string{
 			`tenants[0].auth.mode: "oauth" is not supported by this version; the only mode is "none" (line 1)`,
 		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, tt.run)
+	}
+}
 
-		// Types.
+// TestFaultsOfTypes holds values of the wrong form.
+func TestFaultsOfTypes(t *testing.T) {
+	tests := []faultCase{
 		{"integer for a string", "listen: 8080", []string{"listen: must be a string in quotes, not an integer (line 1)"}},
 		{"mapping for a string", "listen: {}", []string{"listen: must be a string, not a mapping (line 1)"}},
 		{"string for a mapping", "log: info", []string{"log: must be a mapping, not a string (line 1)"}},
@@ -92,8 +122,15 @@ func TestFaults(t *testing.T) {
 			`limits.bufferedBytes: "99999999999GiB" must be a size such as 512KiB or 4MiB (line 1)`,
 			"limits.instructions: 2GiB must be less than 2GiB (line 1)",
 		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, tt.run)
+	}
+}
 
-		// The process.
+// TestFaultsOfProcess holds keys of the process.
+func TestFaultsOfProcess(t *testing.T) {
+	tests := []faultCase{
 		{"listen", "listen: '8080'", []string{`listen: "8080" must be host:port, such as 127.0.0.1:8080 or :8080 (line 1)`}},
 		{"reachable without tenants", "listen: ':8080'", []string{
 			`listen: ":8080" can be reached from other machines, and tenants have no authentication (auth.mode: none): listen on a loopback address, or acknowledge it with allowUnauthenticated: true (line 1)`,
@@ -137,8 +174,15 @@ func TestFaults(t *testing.T) {
 			"limits.body: 2097152 bytes are more than limits.bufferedBytes (1048576 bytes) has room for (line 1)",
 		}},
 		{"call times", "timeouts: {call: 20m}", []string{"timeouts.call: call (20m0s) must not be longer than callMax (10m0s) (line 1)"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, tt.run)
+	}
+}
 
-		// Tenants and upstreams.
+// TestFaultsOfTenants holds tenants and upstreams.
+func TestFaultsOfTenants(t *testing.T) {
+	tests := []faultCase{
 		{"tenant names", "tenants:\n- {}\n- name: Acme\n- name: -a\n- name: a\n- name: a", []string{
 			"tenants[0].name: is required (line 2)",
 			`tenants[1].name: "Acme" must match ^[a-z0-9][a-z0-9-]{0,62}$ (line 3)`,
@@ -199,8 +243,16 @@ func TestFaults(t *testing.T) {
 		{"upstream call times against the process's", "timeouts: {call: 1m, callMax: 2m}\n" + up("timeouts: {call: 3m}"), []string{
 			"tenants[0].upstreams[1].timeouts.call: call (3m0s) must not be longer than callMax (2m0s) (line 8)",
 		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, tt.run)
+	}
+}
 
-		// All together, in the order of the file; consequences are left out.
+// TestFaultsTogether holds that all faults come at once, in the order of the file, without those
+// that only follow from others.
+func TestFaultsTogether(t *testing.T) {
+	tests := []faultCase{
 		{"many", "speed: 9\ntenants:\n- name: Bad\n  upstreams:\n  - alias: 5\n    url: [x]\n  - what\nlisten: 1.5\nkeys: [{id: a, secret: {env: 5}}]\nlog: {level: loud}", []string{
 			"speed: unknown key (line 1)",
 			`tenants[0].name: "Bad" must match ^[a-z0-9][a-z0-9-]{0,62}$ (line 3)`,
@@ -213,19 +265,7 @@ func TestFaults(t *testing.T) {
 		}},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			_, err := config.Parse([]byte(tt.text))
-			var faults config.Faults
-			if !errors.As(err, &faults) {
-				t.Fatalf("error %v, want Faults", err)
-			}
-			if diff := cmp.Diff(tt.want, strings.Split(err.Error(), "\n")); diff != "" {
-				t.Errorf("faults (-want +got):\n%s", diff)
-			}
-			if strings.Contains(err.Error(), "hush") {
-				t.Error("a fault shows a secret")
-			}
-		})
+		t.Run(tt.name, tt.run)
 	}
 }
 
