@@ -20,6 +20,7 @@ type hub struct {
 	listeners map[*member]*listener
 	dirty     map[viewKey]bool     // views that may have changed since the last flush
 	told      map[viewKey][32]byte // the digests that streams were last told of
+	forced    map[viewKey]bool     // views of one upstream that it has announced a change of
 	flushing  bool                 // a flush is due
 }
 
@@ -30,6 +31,7 @@ func newHub(d *domain) *hub {
 		listeners: map[*member]*listener{},
 		dirty:     map[viewKey]bool{},
 		told:      map[viewKey][32]byte{},
+		forced:    map[viewKey]bool{},
 	}
 }
 
@@ -342,6 +344,27 @@ func (h *hub) changed(m *member, k kind, silent bool) {
 	h.schedule()
 }
 
+// announced is told that an upstream says a list of its has changed, before it
+// is read again, and once more when it has been. Streams of the endpoint that
+// shows this upstream alone are told in any case, as they would be without us;
+// merged ones only when their view changed.
+func (h *hub) announced(m *member, k kind, read bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := viewKey{m.conf.Alias, k.told()}
+	if _, ok := h.told[key]; !ok {
+		return
+	}
+	if !read {
+		h.forced[key] = true
+		return
+	}
+	if h.forced[key] {
+		h.dirty[key] = true
+		h.schedule()
+	}
+}
+
 // schedule makes sure that the dirty views are looked at after the coalescing
 // window. The caller holds the lock.
 func (h *hub) schedule() {
@@ -365,9 +388,10 @@ func (h *hub) flush() {
 	for key := range h.dirty {
 		delete(h.dirty, key)
 		digest := h.digest(key)
-		if digest == h.told[key] {
+		if digest == h.told[key] && !h.forced[key] {
 			continue
 		}
+		delete(h.forced, key)
 		h.told[key] = digest
 		method, label := changedMethod(key.kind)
 		heard := false

@@ -176,6 +176,7 @@ func TestListenTellsOnlyWhoseViewChanged(t *testing.T) {
 	r := newRig(t, nil, up("a", a), up("b", b))
 	r.do(r.callOf("", mcp.MethodToolsList, ""))
 	merged, onlyB, prompts := r.listen("", `{"toolsListChanged":true}`), r.listen("b", `{"toolsListChanged":true}`), r.listen("", `{"promptsListChanged":true}`)
+	onlyA := r.listen("a", `{"toolsListChanged":true}`)
 	push.waitOpen(t)
 	other.waitOpen(t)
 
@@ -189,8 +190,13 @@ func TestListenTellsOnlyWhoseViewChanged(t *testing.T) {
 	if got := names(t, kindTools, r.do(r.callOf("", mcp.MethodToolsList, ""))); len(got) != 2 {
 		t.Errorf("the list after the notification: %v", got)
 	}
-	// The upstream says so, but nothing changed.
+	next(t, onlyA)
+	// The upstream says so, but nothing changed: that is news only where it is
+	// shown alone.
 	push.send(toolsChanged)
+	if got := next(t, onlyA); got != toolsChangedToClient {
+		t.Errorf("got %s", got)
+	}
 	a.list(kindTools, tool("three"))
 	push.send(toolsChanged)
 	if got := next(t, merged); got != toolsChangedToClient {

@@ -327,6 +327,7 @@ func (l *listener) take(ctx context.Context, msg *mcp.Message) {
 // listChanged invalidates a list and reads it again; the streams are told when
 // that changed their view.
 func (l *listener) listChanged(ctx context.Context, k kind) {
+	l.hub.announced(l.member, k, false)
 	l.member.invalidate(ctx, k)
 	l.reread(k)
 }
@@ -342,7 +343,12 @@ func (l *listener) reread(k kind) {
 	s.mu.Unlock()
 	l.hub.domain.run(func(ctx context.Context) {
 		for wait := reopenLeast; ; wait = min(2*wait, reopenMost) {
-			if _, err := l.member.refresh(ctx, k); err == nil || ctx.Err() != nil {
+			_, err := l.member.refresh(ctx, k)
+			if ctx.Err() != nil {
+				return
+			}
+			if err == nil {
+				l.hub.announced(l.member, k, true)
 				return
 			}
 			select {
