@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"go/build"
 	"io"
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -59,12 +61,23 @@ type listed struct {
 	Module     *struct{ Path string }
 }
 
-// goList runs go list -deps on the whole module: every package that the product
-// is made of, with what each imports. Tests are not among them.
+// goList runs go list -deps on all packages of the repository: every package that
+// the product is made of, with what each imports. Tests are not among them.
 func goList(t *testing.T) []listed {
 	t.Helper()
-	watch(t)
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Imports,Module", "./...")
+	args := []string{"list", "-deps", "-json=ImportPath,Imports,Module"}
+	dirs := map[string]bool{}
+	for _, name := range repoFiles(t) {
+		dir := path.Dir(name)
+		if path.Ext(name) != ".go" || dirs[dir] {
+			continue
+		}
+		dirs[dir] = true
+		if p, err := build.ImportDir(dir, 0); err == nil && len(p.GoFiles) > 0 { // not for tests or other platforms only
+			args = append(args, "./"+dir)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "go", args...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
