@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The upstreams.
+const (
+	upJSON = "json" // 20 tools, calls answered as application/json
+	upSSE  = "sse"  // 20 tools, calls answered as text/event-stream
+	upBig  = "big"  // the whole catalogue
+)
+
+// The systems, in the order of each round.
+const (
+	sysDirect   = "direct"
+	sysProxy    = "proxy"
+	sysNginx    = "nginx"
+	sysCauseway = "causeway"
+)
+
+func upstreamNames() []string { return []string{upJSON, upSSE, upBig} }
+
+// system is one way to reach the upstreams.
+type system struct {
+	name, label string
+	at          map[string]endpoint // by upstream
+	pids        map[string]int      // by upstream: the process whose time is told, with its children
+}
+
+// endpoint is where a client reaches one upstream.
+type endpoint struct {
+	addr    string
+	path    string
+	prefix  string // of the names of its tools
+	mayOmit int    // how many tools it may leave out of a list
+}
+
+func samePid(pid int) map[string]int {
+	pids := make(map[string]int)
+	for _, up := range upstreamNames() {
+		pids[up] = pid
+	}
+	return pids
+}
+
+// startUpstreams starts one process for each upstream.
+func (b *bench) startUpstreams() (*system, error) {
+	s := &system{name: sysDirect, label: "(a) upstream directly", at: map[string]endpoint{}, pids: map[string]int{}}
+	for _, up := range upstreamNames() {
+		args := []string{cmdUpstream, "-catalogue", b.options.catalogue, "-tools", strconv.Itoa(smallList)}
+		switch up {
+		case upSSE:
+			args = append(args, "-sse")
+		case upBig:
+			args = append(args, "-tools", strconv.Itoa(len(b.catalogue.tools)))
+		}
+		cmd, err := self(args...)
+		if err != nil {
+			return nil, err
+		}
+		c, addrs, err := b.startChild("upstream-"+up, cmd, 1)
+		if err != nil {
+			return nil, err
+		}
+		s.at[up] = endpoint{addr: addrs[0], path: "/mcp"}
+		s.pids[up] = c.cmd.Process.Pid
+	}
+	return s, nil
+}
+
+// startProxy starts the bare reverse proxy.
+func (b *bench) startProxy() (*system, error) {
+	args := []string{cmdProxy}
+	for _, up := range upstreamNames() {
+		args = append(args, b.upstreams.at[up].addr)
+	}
+	cmd, err := self(args...)
+	if err != nil {
+		return nil, err
+	}
+	c, addrs, err := b.startChild("proxy", cmd, len(upstreamNames()))
+	if err != nil {
+		return nil, err
+	}
+	s := &system{name: sysProxy, label: "(b) httputil.ReverseProxy", at: map[string]endpoint{}, pids: samePid(c.cmd.Process.Pid)}
+	for i, up := range upstreamNames() {
+		s.at[up] = endpoint{addr: addrs[i], path: "/mcp"}
+	}
+	return s, nil
+}
+
+// startNginx starts nginx in the foreground, with all its files in the run's own
+// directory. It gives nil when nginx is not installed.
+func (b *bench) startNginx(ctx context.Context) (*system, error) {
+	bin, err := findNginx()
+	if err != nil {
+		b.note("nginx is not installed, so (c) is left out")
+		return nil, nil
+	}
+	version, err := exec.CommandContext(ctx, bin, "-v").CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("%s -v: %w", bin, err)
+	}
+	_, number, _ := strings.Cut(strings.TrimSpace(string(version)), "/")
+	ports, err := freePorts(len(upstreamNames()))
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(b.dir, "nginx")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	s := &system{name: sysNginx, label: "(c) nginx " + number, at: map[string]endpoint{}}
+	var servers strings.Builder
+	for i, up := range upstreamNames() {
+		s.at[up] = endpoint{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[i])), path: "/mcp"}
+		fmt.Fprintf(&servers, nginxServer, up, b.upstreams.at[up].addr, s.at[up].addr, up)
+	}
+	conf := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(conf, fmt.Appendf(nil, nginxConf, dir, servers.String()), 0o600); err != nil {
+		return nil, err
+	}
+	c, _, err := b.startChild("nginx", exec.Command(bin, "-p", dir, "-e", "stderr", "-c", conf), 0)
+	if err != nil {
+		return nil, err
+	}
+	s.pids = samePid(c.cmd.Process.Pid)
+	return s, nil
+}
+
+// findNginx also looks where Debian installs it, which is not on the path of
+// ordinary users.
+func findNginx() (string, error) {
+	if bin, err := exec.LookPath("nginx"); err == nil {
+		return bin, nil
+	}
+	return exec.LookPath("/usr/sbin/nginx")
+}
+
+const nginxConf = `daemon off;
+worker_processes 2;
+pid %[1]s/pid;
+error_log stderr warn;
+events { worker_connections 1024; }
+http {
+    access_log off;
+    client_body_temp_path %[1]s/body;
+    proxy_temp_path %[1]s/proxy;
+    fastcgi_temp_path %[1]s/fastcgi;
+    uwsgi_temp_path %[1]s/uwsgi;
+    scgi_temp_path %[1]s/scgi;
+    keepalive_requests 1000000000;
+%[2]s}
+`
+
+const nginxServer = `    upstream %[1]s {
+        server %[2]s;
+        keepalive 256;
+        keepalive_requests 1000000000;
+    }
+    server {
+        listen %[3]s;
+        location / {
+            proxy_pass http://%[1]s;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_buffering off;
+        }
+    }
+`
+
+// maxInvalid is how many tools of the catalogue may have a schema that is not
+// valid: the gateway leaves such tools out.
+const maxInvalid = 5
+
+// startCauseway builds the gateway and starts it as a user would: one tenant for
+// each upstream, so that each merged endpoint shows one upstream's tools.
+func (b *bench) startCauseway(ctx context.Context) (*system, error) {
+	bin := b.options.causeway
+	if bin == "" {
+		var err error
+		if bin, err = buildCauseway(ctx, b.dir); err != nil {
+			return nil, err
+		}
+	}
+	ports, err := freePorts(2)
+	if err != nil {
+		return nil, err
+	}
+	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
+	s := &system{name: sysCauseway, label: "(d) Causeway", at: map[string]endpoint{}}
+	conf := fmt.Appendf(nil, causewayConf, addr, ports[1], filepath.Join(b.dir, "data"))
+	for _, up := range upstreamNames() {
+		conf = fmt.Appendf(conf, causewayTenant, up, b.upstreams.at[up].addr)
+		s.at[up] = endpoint{addr: addr, path: "/t/" + up + "/mcp", prefix: "bench_", mayOmit: maxInvalid}
+	}
+	file := filepath.Join(b.dir, "causeway.yaml")
+	if err := os.WriteFile(file, conf, 0o600); err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(bin, "serve", "--config", file)
+	// The file alone is to count.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CAUSEWAY_") })
+	c, _, err := b.startChild("causeway", cmd, 0)
+	if err != nil {
+		return nil, err
+	}
+	s.pids = samePid(c.cmd.Process.Pid)
+	return s, nil
+}
+
+// causewayConf leaves everything at its default but the log: no other system
+// here writes a line for each request.
+const causewayConf = `listen: %[1]s
+publicURL: http://%[1]s
+admin: {listen: "127.0.0.1:%[2]d"}
+store: {dataDir: %[3]q}
+log: {level: warn}
+tenants:
+`
+
+const causewayTenant = `  - name: %[1]s
+    auth: {mode: none}
+    upstreams: [{alias: bench, url: "http://%[2]s/mcp"}]
+`

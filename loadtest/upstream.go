@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+)
+
+// answerText is what every call of every tool of the upstream answers.
+const answerText = "It is 18 degrees and dry in Lisbon."
+
+// listTTL is longer than a run, so that a warm list stays fresh for all of it.
+const listTTL = 3_600_000 // ms
+
+// maxRequest bounds a request's body, in bytes.
+const maxRequest = 1 << 20
+
+// countPath tells how many MCP requests there were.
+const countPath = "/requests"
+
+const serverInfo = `"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"loadtest","version":"1.0.0"}}`
+
+// upstream is a server of revision 2026-07-28 that does as little as it can.
+type upstream struct {
+	names    map[string]bool
+	list     []byte // the result of tools/list
+	sse      bool   // answers calls as an event stream
+	requests atomic.Int64
+}
+
+// serveUpstream is the subcommand "upstream".
+func serveUpstream(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
+	fs := flag.NewFlagSet(cmdUpstream, flag.ContinueOnError)
+	count := fs.Int("tools", 20, "how many tools")
+	file := fs.String("catalogue", "", "file of real tools")
+	sse := fs.Bool("sse", false, "answer calls as an event stream")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	cat, err := loadCatalogue(*file)
+	if err != nil {
+		return err
+	}
+	u, err := newUpstream(cat.first(*count), *sse)
+	if err != nil {
+		return err
+	}
+	return serve(ctx, []http.Handler{u}, stdin, stdout)
+}
+
+func newUpstream(tools []tool, sse bool) (*upstream, error) {
+	u := &upstream{names: make(map[string]bool), sse: sse}
+	raws := make([][]byte, len(tools))
+	for i, t := range tools {
+		if u.names[t.name] {
+			return nil, fmt.Errorf("two tools are named %s", t.name)
+		}
+		u.names[t.name] = true
+		raws[i] = t.raw
+	}
+	u.list = fmt.Appendf(nil, `{"resultType":"complete","tools":[%s],"ttlMs":%d,"cacheScope":"public",%s}`,
+		bytes.Join(raws, []byte(",")), listTTL, serverInfo)
+	return u, nil
+}
+
+func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet && r.URL.Path == countPath {
+		_, _ = io.WriteString(w, strconv.FormatInt(u.requests.Load(), 10))
+		return
+	}
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	u.requests.Add(1)
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	var req struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+		Params struct {
+			Name string `json:"name"`
+		} `json:"params"`
+	}
+	if err != nil || json.Unmarshal(body, &req) != nil || len(req.ID) == 0 {
+		http.Error(w, `{"jsonrpc":"2.0","error":{"code":-32600,"message":"not a request"}}`, http.StatusBadRequest)
+		return
+	}
+	switch req.Method {
+	case "tools/call":
+		if !u.names[req.Params.Name] {
+			respond(w, req.ID, "error", []byte(`{"code":-32602,"message":"unknown tool"}`))
+			return
+		}
+		result := []byte(`{"resultType":"complete","content":[{"type":"text","text":"` + answerText + `"}],"isError":false,` + serverInfo + `}`)
+		if u.sse {
+			stream(w, req.ID, result)
+		} else {
+			respond(w, req.ID, "result", result)
+		}
+	case "tools/list":
+		respond(w, req.ID, "result", u.list)
+	case "server/discover":
+		respond(w, req.ID, "result", fmt.Appendf(nil,
+			`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":%d,"cacheScope":"public",%s}`, listTTL, serverInfo))
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"unknown method"}}`, req.ID)
+	}
+}
+
+func envelope(id json.RawMessage, member string, value []byte) []byte {
+	b := make([]byte, 0, len(value)+len(id)+48)
+	b = append(b, `{"jsonrpc":"2.0","id":`...)
+	b = append(b, id...)
+	b = append(b, `,"`...)
+	b = append(b, member...)
+	b = append(b, `":`...)
+	b = append(b, value...)
+	return append(b, '}')
+}
+
+func respond(w http.ResponseWriter, id json.RawMessage, member string, value []byte) {
+	body := envelope(id, member, value)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = w.Write(body)
+}
+
+// stream answers as the Go SDK does: one event, one write, one flush.
+func stream(w http.ResponseWriter, id json.RawMessage, result []byte) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-cache, no-transform")
+	event := append([]byte("event: message\ndata: "), envelope(id, "result", result)...)
+	_, _ = w.Write(append(event, "\n\n"...))
+	_ = http.NewResponseController(w).Flush()
+}
