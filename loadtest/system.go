@@ -101,8 +101,8 @@ func (b *bench) startProxy() (*system, error) {
 // startNginx starts nginx in the foreground, with all its files in the run's own
 // directory. It gives nil when nginx is not installed.
 func (b *bench) startNginx(ctx context.Context) (*system, error) {
-	bin, err := findNginx()
-	if err != nil {
+	bin := findNginx()
+	if bin == "" {
 		b.note("nginx is not installed, so (c) is left out")
 		return nil, nil
 	}
@@ -137,13 +137,15 @@ func (b *bench) startNginx(ctx context.Context) (*system, error) {
 	return s, nil
 }
 
-// findNginx also looks where Debian installs it, which is not on the path of
-// ordinary users.
-func findNginx() (string, error) {
-	if bin, err := exec.LookPath("nginx"); err == nil {
-		return bin, nil
+// findNginx gives the program, or nothing when it is not installed. It also
+// looks where Debian has it, which is not on the path of ordinary users.
+func findNginx() string {
+	for _, name := range []string{"nginx", "/usr/sbin/nginx"} {
+		if bin, err := exec.LookPath(name); err == nil {
+			return bin
+		}
 	}
-	return exec.LookPath("/usr/sbin/nginx")
+	return ""
 }
 
 const nginxConf = `daemon off;
