@@ -86,10 +86,7 @@ func parseFields(schema []byte) ([]Field, error) {
 	}
 	var fields []Field
 	for m := range mcp.Members(schema, mcp.Find(schema, whole, "properties")) {
-		f, err := parseField(m.Key, m.Value.In(schema))
-		if err != nil {
-			return nil, fmt.Errorf("the field %q: %w", m.Key, err)
-		}
+		f := parseField(m.Key, m.Value.In(schema))
 		f.Required = slices.Contains(required, m.Key)
 		fields = append(fields, f)
 	}
@@ -101,12 +98,12 @@ func parseFields(schema []byte) ([]Field, error) {
 	return fields, nil
 }
 
-func parseField(key string, raw []byte) (Field, error) {
+// parseField reads one field. What does not look like one of the restricted
+// schemas can still be answered, by somebody who knows what is wanted.
+func parseField(key string, raw []byte) Field {
 	var p property
 	if err := json.Unmarshal(raw, &p); err != nil {
-		// What does not look like one of the restricted schemas can still be
-		// answered, by somebody who knows what is wanted.
-		return Field{Key: key, Title: key, kind: kindJSON}, nil
+		return Field{Key: key, Title: key, kind: kindJSON}
 	}
 	f := Field{Key: key, Title: p.Title, Description: p.Description, format: p.Format}
 	if f.Title == "" {
@@ -140,7 +137,7 @@ func parseField(key string, raw []byte) (Field, error) {
 	if len(p.Default) > 0 && f.Check(p.Default) == nil {
 		f.Default = p.Default
 	}
-	return f, nil
+	return f
 }
 
 func titledChoices(list []titled) []choice {
