@@ -2,7 +2,9 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -99,5 +101,51 @@ func TestStopEndsListenStreams(t *testing.T) {
 	got := stream.String()
 	if !strings.Contains(got, "subscriptions/acknowledged") || !strings.Contains(got, `"resultType":"complete"`) {
 		t.Errorf("the stream was\n%s\nwant an acknowledgement and a completion result", got)
+	}
+}
+
+// TestCancellingEndsABooking holds that a call whose client left is not carried
+// on with, and that nothing is left running after Stop.
+func TestCancellingEndsABooking(t *testing.T) {
+	servers, err := Start(Options{Step: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	client := mcp.NewClient(&mcp.Implementation{Name: "demo-test", Version: "1"}, &mcp.ClientOptions{
+		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"confirm": true, "room": "sea"}}, nil
+		},
+		ProgressNotificationHandler: func(context.Context, *mcp.ProgressNotificationClientRequest) { cancel() },
+	})
+	transport := &http.Transport{}
+	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{
+		Endpoint: servers.Upstreams()[0].URL, HTTPClient: &http.Client{Transport: transport},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := &mcp.CallToolParams{Name: "bookHotel", Arguments: map[string]any{"city": "Rome", "checkIn": "2026-06-15"}}
+	params.SetProgressToken("p")
+	if _, err := session.CallTool(ctx, params); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", err)
+	}
+	session.Close()
+	transport.CloseIdleConnections()
+	stopping, done := context.WithTimeout(context.Background(), 10*time.Second)
+	defer done()
+	if err := servers.Stop(stopping); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	stacks := make([]byte, 1<<20)
+	for {
+		left := string(stacks[:runtime.Stack(stacks, true)])
+		if !strings.Contains(left, "demo.serve") && !strings.Contains(left, "demo.(*") {
+			return
+		}
+		if stopping.Err() != nil {
+			t.Fatalf("goroutines are left:\n%s", left)
+		}
+		runtime.Gosched() // a goroutine that has said that it is done may not be gone yet
 	}
 }
