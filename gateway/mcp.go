@@ -1,0 +1,219 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/causeway-mcp/causeway/federation"
+	"github.com/causeway-mcp/causeway/federation/tenant"
+	"github.com/causeway-mcp/causeway/gateway/telemetry"
+	"github.com/causeway-mcp/causeway/upstream/mcp"
+	"github.com/causeway-mcp/causeway/upstream/sse"
+)
+
+// router is what the edge needs of the federation.
+type router interface {
+	// Check gives federation.ErrNoEndpoint when nothing is registered there.
+	Check(ctx context.Context, e federation.Endpoint) error
+	// Handle answers one request.
+	Handle(ctx context.Context, c *federation.Call) (*federation.Reply, error)
+	// Listen opens a listen stream that lives no longer than ctx.
+	Listen(ctx context.Context, c *federation.Call) (*federation.Subscription, error)
+}
+
+// edge is the MCP endpoint on net/http types.
+type edge struct {
+	router  router
+	limits  Limits
+	budget  *mcp.Budget
+	metrics *telemetry.Metrics
+	tracer  trace.Tracer // nil where nothing is traced
+	log     *slog.Logger
+	guard   *guard
+	streams *streams
+
+	versions      []string // that are spoken per request, the newest first
+	supported     []byte   // the same as JSON
+	supportedText string   // and for people
+	comment       []byte   // a comment line of an event stream
+
+	// Header values, made once.
+	typeJSON, typeSSE, noCache, noBuffering, noSniff []string
+}
+
+// newEdge makes the endpoint; the caller sets its collaborators.
+func newEdge() *edge {
+	e := &edge{
+		versions:    mcp.ModernVersions(),
+		comment:     sse.AppendComment(nil),
+		typeJSON:    []string{typeJSON},
+		typeSSE:     []string{typeSSE},
+		noCache:     []string{"no-cache"},
+		noBuffering: []string{"no"},
+		noSniff:     []string{"nosniff"},
+	}
+	e.supportedText = strings.Join(e.versions, ", ")
+	e.supported = append(e.supported, '[')
+	for i, v := range e.versions {
+		if i > 0 {
+			e.supported = append(e.supported, ',')
+		}
+		e.supported = mcp.AppendQuote(e.supported, v)
+	}
+	e.supported = append(e.supported, ']')
+	return e
+}
+
+// serve answers one HTTP request to an MCP endpoint. client is its address, where
+// that is logged.
+func (e *edge) serve(w http.ResponseWriter, r *http.Request, at federation.Endpoint, client string) {
+	x := &exchange{
+		edge: e, r: r, at: at, start: time.Now(), client: client,
+		method: methodOther, id: requestID(r.Header),
+		w: w, rc: http.NewResponseController(w),
+	}
+	e.metrics.InFlight.Inc()
+	defer x.finish()
+	h := w.Header()
+	h[headerRequestID] = []string{x.id}
+	h["X-Content-Type-Options"] = e.noSniff
+	if err := x.run(); err != nil {
+		x.fail(err)
+	}
+}
+
+// run takes the steps of a request until one fails or the response is complete.
+// The order is that of the design's table.
+func (x *exchange) run() error {
+	e := x.edge
+	if !e.guard.allow(x.r) {
+		return refuse(http.StatusForbidden, "origin", "Forbidden: this Origin or Host may not use the endpoint")
+	}
+	if err := e.router.Check(x.r.Context(), x.at); err != nil {
+		return err
+	}
+	x.tenant = x.at.Tenant
+	if x.r.Method != http.MethodPost {
+		return &refusal{status: http.StatusMethodNotAllowed, class: "http_method", header: [2]string{"Allow", http.MethodPost}}
+	}
+	if err := x.negotiate(); err != nil {
+		return err
+	}
+	if err := x.read(); err != nil {
+		return err
+	}
+	if x.req.IsNotification() {
+		// Revision 2026-07-28 has no notification that a client sends over HTTP, and
+		// nobody waits for one.
+		x.acknowledge()
+		return nil
+	}
+	x.method = methodLabel(x.req.Method)
+	ctx := x.startSpan()
+	if err := e.check(x.r.Header, x.at, x.req); err != nil {
+		return err
+	}
+	x.call = federation.Call{
+		Endpoint:  x.at,
+		Principal: tenant.Principal{Tenant: x.at.Tenant},
+		Request:   x.req,
+		Header:    x.r.Header,
+	}
+	if x.req.Method == mcp.MethodListen {
+		return x.listen(ctx)
+	}
+	return x.handle(ctx)
+}
+
+// negotiate looks at the headers that say what is sent and what is wanted.
+func (x *exchange) negotiate() error {
+	h := x.r.Header
+	if !isJSON(h) {
+		return refuse(http.StatusUnsupportedMediaType, "content_type", "Content-Type must be application/json")
+	}
+	if !isPlain(h) {
+		err := refuse(http.StatusUnsupportedMediaType, "content_type", "Content-Encoding is not supported")
+		err.header = [2]string{"Accept-Encoding", "identity"} // RFC 9110, 15.5.16
+		return err
+	}
+	if x.accept = parseAccept(h); !x.accept.any() {
+		return refuse(http.StatusNotAcceptable, "not_acceptable", "Accept must allow application/json or text/event-stream")
+	}
+	return nil
+}
+
+// read reads the body within its bounds, and its envelope.
+func (x *exchange) read() error {
+	e := x.edge
+	if len(x.r.Header["Expect"]) > 0 {
+		// Reading writes "100 Continue" first, and the connection may still have the
+		// deadline of its last response.
+		x.expect(0)
+	}
+	x.await(phaseBody, e.limits.BodyTimeout)
+	var err error
+	if x.r.ContentLength > e.limits.MaxBody {
+		err = mcp.ErrTooLarge
+	} else {
+		x.body, err = mcp.ReadAll(x.r.Body, e.limits.MaxBody, x.r.ContentLength, e.budget)
+	}
+	if err != nil {
+		return x.unread(err)
+	}
+	x.disarm()
+	req, bad := mcp.ParseRequest(x.body.B, e.limits.MaxDepth)
+	x.req = req
+	if bad != nil {
+		return bad
+	}
+	return nil
+}
+
+// unread tells why a body could not be read.
+func (x *exchange) unread(err error) error {
+	switch {
+	case errors.Is(err, mcp.ErrTooLarge):
+		// A body that is not much too large is read to its end, so that the client
+		// gets the answer and the connection stays usable.
+		if x.r.ContentLength <= 2*x.edge.limits.MaxBody {
+			_, _ = io.CopyN(io.Discard, x.r.Body, x.edge.limits.MaxBody) // what fails here shows when the answer is written
+		}
+		return refuse(http.StatusRequestEntityTooLarge, "too_large", "The request is larger than the gateway takes")
+	case errors.Is(err, mcp.ErrOverBudget):
+		return &refusal{
+			status: http.StatusServiceUnavailable, class: "overloaded", header: retryAfter(time.Second),
+			rpc: mcp.Errorf(mcp.CodeInternal, "The gateway holds too many messages at the moment"),
+		}
+	case x.isLate():
+		return refuse(http.StatusRequestTimeout, "timeout", "The request did not arrive in time")
+	case x.gone():
+		return errGone
+	}
+	return refuse(http.StatusBadRequest, "body", "The request's body could not be read")
+}
+
+// handle has the federation answer the request.
+func (x *exchange) handle(ctx context.Context) error {
+	if x.accept.sse {
+		x.call.Notify = x.notify
+		x.await(phaseWaiting, x.edge.limits.KeepAlive)
+	}
+	reply, err := x.edge.router.Handle(ctx, &x.call)
+	if err != nil {
+		return err
+	}
+	defer reply.Body.Release()
+	x.errorType, x.upstream, x.waited = closedLabel(reply.ErrorType), reply.Upstream, reply.Waited
+	if x.gone() {
+		return errGone
+	}
+	x.reply(reply.Status, reply.Body.B)
+	return nil
+}

@@ -1,0 +1,208 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/causeway-mcp/causeway/auth/seal"
+	"github.com/causeway-mcp/causeway/cache"
+	"github.com/causeway-mcp/causeway/federation"
+	"github.com/causeway-mcp/causeway/federation/tenant"
+	"github.com/causeway-mcp/causeway/gateway/telemetry"
+	"github.com/causeway-mcp/causeway/upstream"
+)
+
+// Options say how a Gateway is reached, what bounds hold for it and who works
+// with it. Begin with DefaultOptions.
+type Options struct {
+	// Listen is the host:port of the MCP endpoints.
+	Listen string
+	// AdminListen is the host:port of /metrics, /livez and /readyz; empty for none.
+	AdminListen string
+	// PublicURL is what clients know the gateway by; its origin and host are
+	// allowed. It may be empty.
+	PublicURL string
+	// AllowedOrigins are further origins (https://app.example.com) whose pages may
+	// call the gateway.
+	AllowedOrigins []string
+	// TrustedProxies are the addresses whose X-Forwarded-For is
+	// believed when a client's address is logged.
+	TrustedProxies []netip.Prefix
+	// AllowUnauthenticated acknowledges that everybody who reaches a listener that
+	// is not on a loopback address may use all that is registered.
+	AllowUnauthenticated bool
+	// Version is the gateway's own, for those who ask.
+	Version string
+
+	Limits     Limits
+	Federation federation.Limits
+	// Upstream bounds all upstreams whose registration says nothing else; zero
+	// values mean the defaults of package upstream. What names one upstream is not
+	// used.
+	Upstream upstream.Config
+
+	Store  tenant.Store
+	Cache  cache.Responses
+	Ring   *seal.Ring // seals cursors and requestState
+	Logger *slog.Logger
+	// Registerer takes all metrics; Gatherer gives them to /metrics.
+	Registerer prometheus.Registerer
+	Gatherer   prometheus.Gatherer
+	// Tracer makes spans; nil makes none.
+	Tracer trace.Tracer
+}
+
+// Limits bound what clients may use.
+type Limits struct {
+	MaxBody     int64 // bytes of one request's body
+	MaxHeader   int   // bytes of one request's headers
+	MaxDepth    int   // nesting of JSON in a request
+	MaxBuffered int64 // bytes of messages in this process; 0 for no bound
+
+	HeaderTimeout time.Duration // until a request's headers are there
+	BodyTimeout   time.Duration // and then its body
+	IdleTimeout   time.Duration // until an unused connection is closed
+	// WriteTimeout is how long a client may take to take one event or, with a
+	// second for every minRate bytes, one response.
+	WriteTimeout time.Duration
+	// KeepAlive is how long an event stream is silent before a comment is sent, and
+	// how long a response waits for its first message before it becomes a stream.
+	KeepAlive time.Duration
+
+	Streams             int           // open listen streams of this process
+	StreamsPerPrincipal int           // and of one principal in it
+	StreamLifetime      time.Duration // until the gateway ends a listen stream
+
+	// ShutdownGrace is how long Stop waits for requests under way.
+	ShutdownGrace time.Duration
+}
+
+// DefaultOptions gives the defaults. Store, Cache, Ring, Logger, Registerer and
+// Gatherer are left to the caller.
+func DefaultOptions() Options {
+	return Options{
+		Listen:      "127.0.0.1:8080",
+		AdminListen: "127.0.0.1:9090",
+		Version:     "dev",
+		Limits: Limits{
+			MaxBody: 4 << 20, MaxHeader: 64 << 10, MaxDepth: 256, MaxBuffered: telemetry.BufferBudget(),
+			HeaderTimeout: 10 * time.Second, BodyTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+			WriteTimeout: 10 * time.Second, KeepAlive: 15 * time.Second,
+			Streams: 20000, StreamsPerPrincipal: 1000, StreamLifetime: 12 * time.Hour,
+			ShutdownGrace: 25 * time.Second,
+		},
+		Federation: federation.DefaultLimits(),
+	}
+}
+
+// validate reports all faults together.
+func (o *Options) validate() error {
+	f := &faults{}
+	f.address("Listen", o.Listen)
+	if o.AdminListen != "" {
+		f.address("AdminListen", o.AdminListen)
+	}
+	if o.PublicURL != "" {
+		f.publicURL(o.PublicURL)
+	}
+	for i, origin := range o.AllowedOrigins {
+		f.origin(fmt.Sprintf("AllowedOrigins[%d]", i), origin)
+	}
+	for i, proxy := range o.TrustedProxies {
+		if !proxy.IsValid() {
+			f.add(fmt.Sprintf("TrustedProxies[%d]", i), "is no address")
+		}
+	}
+	if !o.AllowUnauthenticated && !isLoopback(o.Listen) {
+		f.add("AllowUnauthenticated", "must be set, since %s is not a loopback address and nothing asks who calls", o.Listen)
+	}
+	f.given("Store", o.Store != nil)
+	f.given("Cache", o.Cache != nil)
+	f.given("Ring", o.Ring != nil)
+	f.given("Logger", o.Logger != nil)
+	f.given("Registerer", o.Registerer != nil)
+	f.given("Gatherer", o.Gatherer != nil)
+	o.Limits.validate(f)
+	return errors.Join(f.list...)
+}
+
+func (l *Limits) validate(f *faults) {
+	f.positive("MaxBody", l.MaxBody)
+	f.positive("MaxHeader", int64(l.MaxHeader))
+	f.positive("MaxDepth", int64(l.MaxDepth))
+	if l.MaxBuffered < 0 {
+		f.add("Limits.MaxBuffered", "must not be negative")
+	} else if l.MaxBuffered > 0 && l.MaxBuffered < l.MaxBody {
+		f.add("Limits.MaxBuffered", "must hold at least one body (MaxBody, %d bytes)", l.MaxBody)
+	}
+	f.positive("HeaderTimeout", int64(l.HeaderTimeout))
+	f.positive("BodyTimeout", int64(l.BodyTimeout))
+	f.positive("IdleTimeout", int64(l.IdleTimeout))
+	f.positive("WriteTimeout", int64(l.WriteTimeout))
+	f.positive("KeepAlive", int64(l.KeepAlive))
+	f.positive("Streams", int64(l.Streams))
+	f.positive("StreamsPerPrincipal", int64(l.StreamsPerPrincipal))
+	f.positive("StreamLifetime", int64(l.StreamLifetime))
+	f.positive("ShutdownGrace", int64(l.ShutdownGrace))
+}
+
+// faults collects what is wrong with Options.
+type faults struct{ list []error }
+
+func (f *faults) add(field, format string, args ...any) {
+	f.list = append(f.list, fmt.Errorf("gateway: Options.%s: %w", field, fmt.Errorf(format, args...)))
+}
+
+func (f *faults) given(field string, ok bool) {
+	if !ok {
+		f.add(field, "is missing")
+	}
+}
+
+func (f *faults) positive(field string, v int64) {
+	if v <= 0 {
+		f.add("Limits."+field, "must be positive")
+	}
+}
+
+func (f *faults) address(field, v string) {
+	_, port, err := net.SplitHostPort(v)
+	if err != nil {
+		f.add(field, "%q is not host:port", v)
+		return
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		f.add(field, "%q has no port between 0 and 65535", v)
+	}
+}
+
+func (f *faults) publicURL(v string) {
+	u, err := url.Parse(v)
+	if err == nil {
+		_, err = parseOrigin(v)
+	}
+	switch {
+	case err != nil:
+		f.add("PublicURL", "%w", err)
+	case u.RawQuery != "" || u.Fragment != "":
+		f.add("PublicURL", "%q must have no query and no fragment", v)
+	}
+}
+
+func (f *faults) origin(field, v string) {
+	if _, err := parseOrigin(v); err != nil {
+		f.add(field, "%w", err)
+		return
+	}
+	if u, err := url.Parse(v); err != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+		f.add(field, "%q is not an origin: nothing follows its host and port", v)
+	}
+}

@@ -1,0 +1,104 @@
+package gateway
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/causeway-mcp/causeway/federation"
+	"github.com/causeway-mcp/causeway/federation/tenant"
+)
+
+// plainTimeout is how long a client may take to take an answer that is not of MCP.
+const plainTimeout = 10 * time.Second
+
+// publicRoutes mounts the MCP endpoints.
+func publicRoutes(e *edge, trusted []netip.Prefix) http.Handler {
+	mux := newEcho(http.MethodPost, trusted)
+	serve := func(c echo.Context, at federation.Endpoint) error {
+		client := ""
+		if e.log.Enabled(c.Request().Context(), slog.LevelDebug) {
+			client = c.RealIP()
+		}
+		// The writer below Echo's own: the endpoint flushes, hijacks and sets
+		// deadlines itself.
+		e.serve(c.Response().Writer, c.Request(), at, client)
+		return nil
+	}
+	mux.Any("/mcp", func(c echo.Context) error {
+		return serve(c, federation.Endpoint{Tenant: tenant.DefaultName})
+	})
+	mux.Any("/t/:tenant/mcp", func(c echo.Context) error {
+		return serve(c, federation.Endpoint{Tenant: c.Param("tenant")})
+	})
+	mux.Any("/t/:tenant/u/:alias/mcp", func(c echo.Context) error {
+		return serve(c, federation.Endpoint{Tenant: c.Param("tenant"), Alias: c.Param("alias")})
+	})
+	return mux
+}
+
+// adminRoutes mounts what watches the process. guard is that of the listener.
+func adminRoutes(g *guard, h *health, gatherer prometheus.Gatherer, log *slog.Logger) http.Handler {
+	mux := newEcho(http.MethodGet, nil)
+	mux.GET("/livez", echo.WrapHandler(http.HandlerFunc(h.live)))
+	mux.GET("/readyz", echo.WrapHandler(http.HandlerFunc(h.ready)))
+	mux.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelError),
+		EnableOpenMetrics: true,
+	})))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !g.allow(r) {
+			writePlain(w, http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// newEcho makes a router and nothing else: Echo's own servers, banner and error
+// pages are not used. allow is the one method of its routes, trusted are the
+// proxies whose X-Forwarded-For is believed.
+func newEcho(allow string, trusted []netip.Prefix) *echo.Echo {
+	mux := echo.New()
+	mux.IPExtractor = echo.ExtractIPDirect()
+	if len(trusted) > 0 {
+		options := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
+		for _, p := range trusted {
+			options = append(options, echo.TrustIPRange(&net.IPNet{
+				IP:   p.Addr().AsSlice(),
+				Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen()),
+			}))
+		}
+		mux.IPExtractor = echo.ExtractIPFromXFFHeader(options...)
+	}
+	mux.HTTPErrorHandler = func(err error, c echo.Context) {
+		status := http.StatusInternalServerError
+		var he *echo.HTTPError
+		if errors.As(err, &he) {
+			status = he.Code
+		}
+		if status == http.StatusMethodNotAllowed {
+			c.Response().Writer.Header().Set("Allow", allow)
+		}
+		writePlain(c.Response().Writer, status)
+	}
+	return mux
+}
+
+// writePlain answers with an error that is not of MCP.
+func writePlain(w http.ResponseWriter, status int) {
+	// The connection may still have the deadline of its last response.
+	_ = http.NewResponseController(w).SetWriteDeadline(writeDeadline(plainTimeout, 0))
+	h := w.Header()
+	h.Set("Content-Type", typeJSON)
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(plainError(status)) // a client that left is no error
+}

@@ -1,0 +1,231 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/causeway-mcp/causeway/federation"
+	"github.com/causeway-mcp/causeway/federation/tenant"
+	"github.com/causeway-mcp/causeway/gateway/telemetry"
+	"github.com/causeway-mcp/causeway/upstream/mcp"
+)
+
+// streams is the registry of the open listen streams: it bounds them, keeps them
+// alive, and ends them.
+type streams struct {
+	limits  Limits
+	metrics *telemetry.Metrics
+	log     *slog.Logger
+
+	ctx    context.Context // of all streams
+	cancel context.CancelFunc
+	quit   chan struct{}  // closed when the streams have to end
+	work   sync.WaitGroup // goroutines of streams, and handlers that open one
+
+	mu           sync.Mutex
+	draining     bool
+	live         map[*stream]struct{}
+	perPrincipal map[principal]int
+	empty        chan struct{} // closed when draining and no stream is left
+}
+
+// principal is who is counted together.
+type principal struct{ tenant, issuer, subject string }
+
+// stream is one client's open subscriptions/listen.
+type stream struct {
+	who  principal
+	born time.Time
+	sub  *federation.Subscription
+	out  sink
+	conn net.Conn        // taken over from net/http; nil on HTTP/2
+	gone <-chan struct{} // closed when the client left
+	stop context.CancelFunc
+}
+
+// sink is where a stream's messages go.
+type sink interface {
+	send(message []byte) error
+	comment() error
+	// end sends the last message and ends the response.
+	end(message []byte)
+}
+
+func newStreams(limits Limits, metrics *telemetry.Metrics, log *slog.Logger) *streams {
+	s := &streams{
+		limits: limits, metrics: metrics, log: log,
+		quit: make(chan struct{}), empty: make(chan struct{}),
+		live: map[*stream]struct{}{}, perPrincipal: map[principal]int{},
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// add takes a place for a stream, or tells why there is none. The caller ends with
+// work.Done.
+func (s *streams) add(p tenant.Principal) (*stream, error) {
+	st := &stream{who: principal{p.Tenant, p.Issuer, p.Subject}, born: time.Now()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.draining:
+		return nil, &refusal{
+			status: http.StatusServiceUnavailable, class: "draining", header: retryAfter(time.Second),
+			rpc: mcp.Errorf(mcp.CodeInternal, "The gateway is shutting down"),
+		}
+	case len(s.live) >= s.limits.Streams, s.perPrincipal[st.who] >= s.limits.StreamsPerPrincipal:
+		e := mcp.Errorf(federation.CodeOverQuota, "Too many listen streams are open")
+		e.Data = []byte(`{"retryAfterMs":1000}`)
+		return nil, e
+	}
+	s.live[st] = struct{}{}
+	s.perPrincipal[st.who]++
+	s.work.Add(1)
+	return st, nil
+}
+
+// remove gives the stream's place back and ends what belongs to it.
+func (s *streams) remove(st *stream) {
+	if st.stop != nil {
+		st.stop()
+	}
+	if st.sub != nil {
+		st.sub.Close()
+		s.metrics.StreamClosed(st.who.tenant)
+	}
+	if st.conn != nil {
+		_ = st.conn.Close() // the peer may have closed it first
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.live, st)
+	if s.perPrincipal[st.who]--; s.perPrincipal[st.who] == 0 {
+		delete(s.perPrincipal, st.who)
+	}
+	if s.draining && len(s.live) == 0 {
+		close(s.empty)
+	}
+}
+
+// drain ends all streams gracefully and refuses new ones; streams that do not end
+// with ctx are cut off.
+func (s *streams) drain(ctx context.Context) error {
+	s.mu.Lock()
+	if !s.draining {
+		s.draining = true
+		close(s.quit)
+		if len(s.live) == 0 {
+			close(s.empty)
+		}
+	}
+	s.mu.Unlock()
+	defer s.cancel()
+	select {
+	case <-s.empty:
+		return nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for st := range s.live {
+		if st.conn != nil {
+			_ = st.conn.Close() // ends its goroutines
+		}
+	}
+	return errors.New("some listen streams had to be cut off")
+}
+
+// join waits for all that works for streams. It comes after drain, and after the
+// connections of HTTP/2 were closed.
+func (s *streams) join(context.Context) error {
+	s.work.Wait()
+	return nil
+}
+
+// run sends a stream's messages until the client leaves, the federation or the
+// gateway ends it, or its time is over.
+func (s *streams) run(st *stream) {
+	timer := time.NewTimer(s.silence(st))
+	defer timer.Stop()
+	for {
+		var err error
+		select {
+		case message, ok := <-st.sub.C:
+			if !ok {
+				st.out.end(st.sub.End)
+				return
+			}
+			err = st.out.send(message)
+		case <-timer.C:
+			if time.Since(st.born) >= s.limits.StreamLifetime {
+				st.out.end(st.sub.End)
+				return
+			}
+			err = st.out.comment()
+		case <-s.quit:
+			st.out.end(st.sub.End)
+			return
+		case <-st.gone:
+			return
+		}
+		if err != nil {
+			return // the client left, or takes nothing
+		}
+		timer.Reset(s.silence(st))
+	}
+}
+
+// silence is how long the stream may be silent from here on.
+func (s *streams) silence(st *stream) time.Duration {
+	return min(s.limits.KeepAlive, s.limits.StreamLifetime-time.Since(st.born))
+}
+
+// listen opens a listen stream and hands it over to the registry.
+func (x *exchange) listen(ctx context.Context) error {
+	if !x.accept.sse {
+		return refuse(http.StatusNotAcceptable, "not_acceptable", "Accept must allow text/event-stream")
+	}
+	s := x.edge.streams
+	st, err := s.add(x.call.Principal)
+	if err != nil {
+		return err
+	}
+	x.listening = true
+	handed := false
+	defer func() {
+		if !handed {
+			s.remove(st)
+		}
+	}()
+	// The stream outlives the handler and the request's context.
+	life := s.ctx
+	if x.span != nil {
+		life = trace.ContextWithSpanContext(life, trace.SpanContextFromContext(ctx))
+	}
+	life, st.stop = context.WithCancel(life)
+	leave := context.AfterFunc(x.r.Context(), st.stop)
+	sub, err := x.edge.router.Listen(life, &x.call)
+	leave()
+	if err != nil {
+		return err
+	}
+	s.metrics.StreamOpened(st.who.tenant)
+	st.sub = sub
+	x.taken = time.Since(x.start)
+	if x.r.ProtoMajor == 1 {
+		handed, err = s.takeOver(x, st)
+		return err
+	}
+	st.out, st.gone = &response{x}, x.r.Context().Done()
+	if st.out.send(st.sub.Ack) == nil {
+		s.run(st)
+	}
+	return nil
+}
