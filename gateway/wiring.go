@@ -1,0 +1,94 @@
+package gateway
+
+import (
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/causeway-mcp/causeway/federation"
+	"github.com/causeway-mcp/causeway/gateway/telemetry"
+	"github.com/causeway-mcp/causeway/upstream"
+	"github.com/causeway-mcp/causeway/upstream/egress"
+	"github.com/causeway-mcp/causeway/upstream/mcp"
+)
+
+// New makes a Gateway and its collaborators; nothing is listened on yet. Stop
+// must be called in the end. The error names all faults of opts.
+func New(opts Options) (*Gateway, error) {
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	budget := mcp.NewBudget(opts.Limits.MaxBuffered)
+	metrics, err := telemetry.NewMetrics(opts.Registerer, budget)
+	if err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	fed, err := newFederation(&opts, budget)
+	if err != nil {
+		return nil, err
+	}
+	g := newGateway(opts, fed, budget, metrics)
+	g.cleanups.push("federation", fed.Close)
+	return g, nil
+}
+
+// newFederation makes the federation and, through it, the clients of upstreams.
+func newFederation(opts *Options, budget *mcp.Budget) (*federation.Federation, error) {
+	tracer := opts.Tracer
+	if tracer == nil {
+		tracer = noop.NewTracerProvider().Tracer("")
+	}
+	transports := egress.New(egress.Options{})
+	deps := upstream.Deps{
+		Logger:  opts.Logger,
+		Tracer:  opts.Tracer,
+		Metrics: upstream.NewMetrics(opts.Registerer),
+		Budget:  budget,
+	}
+	if isNoop(opts.Tracer) {
+		deps.Tracer = nil
+	}
+	return federation.New(federation.Options{
+		Store: opts.Store,
+		Cache: opts.Cache,
+		Ring:  opts.Ring,
+		Connect: func(c upstream.Config) upstream.Doer {
+			return upstream.New(withDefaults(c, opts.Upstream), transports, deps)
+		},
+		Logger:  opts.Logger,
+		Tracer:  tracer,
+		Metrics: opts.Registerer,
+		Budget:  budget,
+		Limits:  opts.Federation,
+		Version: opts.Version,
+	})
+}
+
+// withDefaults fills what an upstream's registration leaves open.
+func withDefaults(c, d upstream.Config) upstream.Config {
+	for _, t := range []struct{ field, value *time.Duration }{
+		{&c.ConnectTimeout, &d.ConnectTimeout},
+		{&c.CallTimeout, &d.CallTimeout},
+		{&c.CallMax, &d.CallMax},
+		{&c.IdleTimeout, &d.IdleTimeout},
+		{&c.BreakerOpen, &d.BreakerOpen},
+	} {
+		if *t.field == 0 {
+			*t.field = *t.value
+		}
+	}
+	if c.MaxInFlight == 0 {
+		c.MaxInFlight = d.MaxInFlight
+	}
+	if c.BreakerFailures == 0 {
+		c.BreakerFailures = d.BreakerFailures
+	}
+	if c.MaxMessage == 0 {
+		c.MaxMessage = d.MaxMessage
+	}
+	if c.MaxDepth == 0 {
+		c.MaxDepth = d.MaxDepth
+	}
+	return c
+}
