@@ -202,6 +202,7 @@ func (t *Terminal) read(ctx context.Context, prompt string) (string, error) {
 		fmt.Fprint(t.Out, "\nThe input has ended: cancelled.\n")
 		return "", stopped{Cancel}
 	case err != nil:
+		fmt.Fprintln(t.Out) // what is said next begins on a line of its own
 		return "", err
 	}
 	switch strings.TrimSpace(typed) {
