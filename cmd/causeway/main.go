@@ -37,6 +37,7 @@ type command struct {
 // commands gives all subcommands in the order of the usage text.
 func commands() []command {
 	return []command{
+		{"serve", "serve the tenants of a configuration file", withHangups(runServe)},
 		{"tools", "list the tools of an MCP server", runTools},
 		{"call", "call a tool of an MCP server", runCall},
 		{"check", "read a configuration file and tell all that is wrong with it", runCheck},
@@ -55,6 +56,16 @@ func run() int {
 	// ends a process whose orderly end takes too long.
 	defer context.AfterFunc(ctx, stop)()
 	return dispatch(ctx, commands(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+}
+
+// withHangups gives a subcommand the process's SIGHUPs, which end the others.
+func withHangups(run func(ctx context.Context, hangups <-chan os.Signal, args []string, stdout, stderr io.Writer) int) runFunc {
+	return func(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+		hangups := make(chan os.Signal, 1)
+		signal.Notify(hangups, syscall.SIGHUP)
+		defer signal.Stop(hangups)
+		return run(ctx, hangups, args, stdout, stderr)
+	}
 }
 
 // dispatch runs the subcommand that args name.
