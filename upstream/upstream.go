@@ -102,6 +102,7 @@ const (
 	ClassTooLarge     Class = "too_large"    // a message over its bound
 	ClassOverloaded   Class = "overloaded"   // the concurrency limit or the process's buffer budget
 	ClassBreakerOpen  Class = "breaker_open" // not tried, since it failed repeatedly
+	ClassRejected     Class = "rejected"     // a JSON-RPC error in answer to a request of the gateway's own
 	ClassCanceled     Class = "canceled"     // the caller left
 )
 

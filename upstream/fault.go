@@ -1,0 +1,111 @@
+package upstream
+
+import (
+	"compress/flate"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/causeway-mcp/causeway/upstream/egress"
+	"github.com/causeway-mcp/causeway/upstream/mcp"
+	"github.com/causeway-mcp/causeway/upstream/sse"
+)
+
+// Causes with which a request's context is cancelled.
+var (
+	errDeadline = errors.New("no answer in time")
+	errDone     = errors.New("the response was closed")
+)
+
+// fault is an Error with what the guard wants to know of it.
+type fault struct {
+	Error
+	status  int  // of ClassStatus
+	unsent  bool // of ClassConnect: nothing of the request went out
+	slow    bool // of ClassConnect: the connection was not made in time
+	callers bool // of ClassTimeout: it was the caller's own deadline
+}
+
+func (r *Response) failure(class Class, err error) *fault {
+	f := &fault{Error: Error{Alias: r.client.conf.Alias, Class: class, Err: err}}
+	switch class {
+	case ClassTimeout, ClassInterrupted, ClassConnect:
+		f.Retryable = repeatable(r.req.Method)
+	case ClassOverloaded, ClassBreakerOpen:
+		f.Retryable = true
+	}
+	return f
+}
+
+// ended makes the fault of a request whose context is done.
+func (r *Response) ended(cause error) *fault {
+	switch {
+	case errors.Is(cause, errDeadline):
+		return r.failure(ClassTimeout, cause)
+	case errors.Is(cause, context.DeadlineExceeded):
+		f := r.failure(ClassTimeout, cause)
+		f.callers = true
+		return f
+	}
+	return r.failure(ClassCanceled, cause)
+}
+
+// unanswered makes the fault of a failed round trip.
+func (r *Response) unanswered(ctx context.Context, err error) *fault {
+	if cause := context.Cause(ctx); cause != nil {
+		return r.ended(cause)
+	}
+	f := r.failure(ClassConnect, err)
+	if egress.NotSent(err) {
+		f.unsent, f.Retryable = true, true
+	}
+	var dial *egress.DialError
+	f.slow = errors.As(err, &dial) && dial.Timeout()
+	return f
+}
+
+// unread makes the fault of an answer that could not be read to its end.
+func (r *Response) unread(err error) *fault {
+	if cause := context.Cause(r.http.Context()); cause != nil {
+		return r.ended(cause)
+	}
+	var corrupt flate.CorruptInputError
+	switch {
+	case errors.Is(err, mcp.ErrTooLarge), errors.Is(err, sse.ErrTooLarge):
+		return r.failure(ClassTooLarge, err)
+	case errors.Is(err, mcp.ErrOverBudget):
+		f := r.failure(ClassOverloaded, err)
+		f.Retryable = repeatable(r.req.Method) // it was carried out
+		return f
+	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.As(err, &corrupt):
+		return r.failure(ClassProtocol, err)
+	case err == io.EOF:
+		err = io.ErrUnexpectedEOF
+	}
+	return r.failure(ClassInterrupted, fmt.Errorf("read the answer: %w", err))
+}
+
+// badStatus makes the fault of a status that says no more than itself.
+func (r *Response) badStatus() *fault {
+	err := fmt.Errorf("status %d with content type %q", r.Status, r.resp.Header.Get("Content-Type"))
+	switch r.Status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return r.failure(ClassUnauthorized, err)
+	}
+	f := r.failure(ClassStatus, err)
+	f.status = r.Status
+	switch {
+	case r.Status == http.StatusTooManyRequests, r.Status == http.StatusServiceUnavailable:
+		f.Retryable = true // RFC 6585, 4 and RFC 9110, 15.6.4: it was not carried out
+	case r.Status >= 500:
+		f.Retryable = repeatable(r.req.Method)
+	}
+	return f
+}
+
+func (r *Response) nonsense(format string, args ...any) *fault {
+	return r.failure(ClassProtocol, fmt.Errorf(format, args...))
+}
