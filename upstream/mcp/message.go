@@ -30,7 +30,8 @@ type Request struct {
 	Method string
 	Params Span
 
-	// Members of params that the gateway routes on.
+	// Members of params that the gateway routes on. Cursor and RequestState are
+	// not looked into: their Value is empty when they are not valid Unicode.
 	Name, URI, TaskID, Cursor, RequestState Text
 	Ref                                     Ref
 	Arguments, Notifications                Span

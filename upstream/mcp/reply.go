@@ -70,11 +70,13 @@ func ParseMessage(raw []byte, maxDepth int) (*Message, error) {
 	m := &message{Message: Message{Raw: raw}}
 	p := getParser(raw, false)
 	defer p.release()
-	if err := readMessage(p, maxDepth, m, messageFields[:]); err != nil {
-		return nil, err
+	bad := readMessage(p, maxDepth, m, messageFields[:])
+	if bad == nil {
+		bad = p.bad
 	}
-	if p.bad != nil {
-		return nil, p.bad
+	if bad != nil {
+		// Not as an Error, which is made for clients: this is the server's fault.
+		return nil, errors.New(bad.Message)
 	}
 	if m.version.Value != "2.0" {
 		return nil, errors.New(`jsonrpc is not "2.0"`)
