@@ -26,8 +26,10 @@ func newEra(versions []string) *era {
 // version is the one to use now.
 func (e *era) version() string { return *e.current.Load() }
 
-// negotiate reads the refusal of the version used and gives the newest other
-// version that both sides speak; false when there is none.
+// negotiate reads the refusal of the version used and gives the newest version
+// that both sides speak, another one where there is one: a server that lists what
+// it has just refused may accept it the second time. False means that there is
+// none.
 func (e *era) negotiate(used string, m *mcp.Message) (string, bool) {
 	var data struct{ Supported []string }
 	if json.Unmarshal(m.ErrorData.In(m.Raw), &data) != nil {
@@ -39,7 +41,7 @@ func (e *era) negotiate(used string, m *mcp.Message) (string, bool) {
 			return v, true
 		}
 	}
-	return "", false
+	return used, slices.Contains(data.Supported, used)
 }
 
 // withVersion gives a copy of a request's message whose `_meta` names version.

@@ -28,7 +28,7 @@ func TestVersionNegotiation(t *testing.T) {
 		{"another one of ours, remembered", older, refusal(`["2025-11-25","` + older + `"]`), "", []string{mcp.VersionModern, older, older}},
 		{"none of ours", "x", refusal(`["2025-11-25"]`), ClassVersion, []string{mcp.VersionModern, mcp.VersionModern}},
 		{"a lie", "x", refusal(`["` + older + `","` + mcp.VersionModern + `"]`), ClassVersion, []string{mcp.VersionModern, older, older, mcp.VersionModern}},
-		{"the version that it refuses", "x", refusal(`["` + mcp.VersionModern + `"]`), ClassVersion, []string{mcp.VersionModern, mcp.VersionModern}},
+		{"the version that it refuses", "x", refusal(`["` + mcp.VersionModern + `"]`), ClassVersion, []string{mcp.VersionModern, mcp.VersionModern, mcp.VersionModern, mcp.VersionModern}},
 		{"no list", "x", `{"jsonrpc":"2.0","id":7,"error":{"code":-32022,"message":"no"}}`, ClassVersion, []string{mcp.VersionModern, mcp.VersionModern}},
 	}
 	for _, tt := range tests {
