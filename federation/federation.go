@@ -27,8 +27,11 @@ type Endpoint struct {
 type Call struct {
 	Endpoint  Endpoint
 	Principal tenant.Principal
-	Request   *mcp.Request
-	Header    http.Header // as received: Mcp-Param-* and what an upstream's configuration names are used
+	// Session is the id of the client's handshake session; empty for modern
+	// clients.
+	Session string
+	Request *mcp.Request
+	Header  http.Header // as received: Mcp-Param-* and what an upstream's configuration names are used
 	// Notify sends one notification to the client before the response. It may
 	// be nil when the client takes none.
 	Notify func(raw []byte) error

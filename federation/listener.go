@@ -238,7 +238,7 @@ func appendStrings(b []byte, set map[string]bool) []byte {
 
 // read takes the stream's messages until it ends. What comes first decides
 // whether it is open.
-func (l *listener) read(ctx context.Context, resp *upstream.Response, acked chan<- error) {
+func (l *listener) read(ctx context.Context, resp upstream.Answer, acked chan<- error) {
 	for {
 		msg, err := resp.Next()
 		if err != nil {

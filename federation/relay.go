@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/upstream"
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
@@ -109,7 +110,7 @@ func (x *exchange) do(ctx context.Context) (*Reply, error) {
 			x.settle(reply, resp)
 			return reply, err
 		case mcp.KindError:
-			reply, err := x.rpcError(msg, resp.Status)
+			reply, err := x.rpcError(msg, resp.Status())
 			x.settle(reply, resp)
 			return reply, err
 		case mcp.KindRequest:
@@ -119,7 +120,7 @@ func (x *exchange) do(ctx context.Context) (*Reply, error) {
 }
 
 // settle notes who answered and how long we waited.
-func (x *exchange) settle(reply *Reply, resp *upstream.Response) {
+func (x *exchange) settle(reply *Reply, resp upstream.Answer) {
 	if reply != nil {
 		reply.Upstream = x.target.member.conf.Alias
 		reply.Waited = resp.Waited()
@@ -140,7 +141,10 @@ func (x *exchange) request(ctx context.Context) (*upstream.Request, error) {
 	x.id = strconv.AppendInt(x.id[:0], x.domain.fed.nextID(), 10)
 	var e mcp.Edits
 	e.Replace(r.ID, x.id)
-	req := &upstream.Request{Method: r.Method, ID: x.id, Header: x.forwarded()}
+	req := &upstream.Request{
+		Method: r.Method, ID: x.id, Header: x.forwarded(),
+		Principal: principalKey(&x.call.Principal), Session: x.call.Session,
+	}
 	if r.Meta.ProgressToken.Ok() {
 		e.Replace(r.Meta.ProgressToken, x.id)
 		req.ProgressToken = x.id
@@ -173,6 +177,14 @@ func (x *exchange) request(ctx context.Context) (*upstream.Request, error) {
 		}
 	}
 	return req, nil
+}
+
+// principalKey is a string that is equal for one user only; empty for nobody.
+func principalKey(p *tenant.Principal) string {
+	if p.Issuer == "" && p.Subject == "" {
+		return ""
+	}
+	return p.Issuer + "\x00" + p.Subject
 }
 
 // params derives the Mcp-Param headers from the body that is sent.
