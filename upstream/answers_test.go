@@ -267,8 +267,8 @@ func TestAnswers(t *testing.T) {
 				if _, again := resp.Next(); again != err {
 					t.Errorf("a further Next gives %v, want %v again", again, err)
 				}
-				if want := max(tt.status, 200); tt.class == "" && resp.Status != want {
-					t.Errorf("status = %d, want %d", resp.Status, want)
+				if want := max(tt.status, 200); tt.class == "" && resp.Status() != want {
+					t.Errorf("status = %d, want %d", resp.Status(), want)
 				}
 				resp.Close()
 				resp.Close()

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sony/gobreaker/v2"
+
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 	"github.com/causeway-mcp/causeway/upstream/sse"
 )
@@ -25,6 +27,9 @@ func (r *Response) begin(ctx context.Context) *fault {
 		return r.fail(f)
 	}
 	ctx, r.span = c.startSpan(ctx, r)
+	if data, ok := withTrace(ctx, r.payload.data, c.conf.MaxDepth); ok {
+		r.payload.replace(data)
+	}
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	r.timer = time.AfterFunc(r.limit(), func() { r.cancel(errDeadline) })
 	if !r.req.Listen {
@@ -38,7 +43,7 @@ func (r *Response) begin(ctx context.Context) *fault {
 		}
 	}
 	f := r.attempt(ctx)
-	if f == nil && r.Status < 400 {
+	if f == nil && r.status < 400 {
 		return nil
 	}
 	var m *mcp.Message
@@ -70,6 +75,8 @@ func (r *Response) enter(ctx context.Context) *fault {
 		return nil
 	case errBusy:
 		return r.failure(ClassOverloaded, err)
+	case gobreaker.ErrOpenState:
+		return r.failure(ClassBreakerOpen, err)
 	default:
 		f := r.ended(err)
 		f.Retryable = f.Class == ClassTimeout // it was not sent
@@ -96,7 +103,7 @@ func (r *Response) attempt(ctx context.Context) *fault {
 	if err != nil {
 		return r.unanswered(ctx, err)
 	}
-	r.resp, r.Status = resp, resp.StatusCode
+	r.resp, r.status = resp, resp.StatusCode
 	return r.head()
 }
 
@@ -106,9 +113,9 @@ func (r *Response) head() *fault {
 	coding := r.resp.Header.Get("Content-Encoding") // net/http has taken a gzip away that it decodes
 	foreign := coding != "" && !strings.EqualFold(coding, "identity")
 	switch {
-	case r.Status >= 400 && kind == "application/json" && !foreign:
+	case r.status >= 400 && kind == "application/json" && !foreign:
 		return nil
-	case r.Status >= 300 || r.Status < 200:
+	case r.status >= 300 || r.status < 200:
 		r.drain = true
 		return r.badStatus()
 	case foreign:
@@ -121,7 +128,7 @@ func (r *Response) head() *fault {
 		return nil
 	}
 	r.drain = true
-	return r.nonsense("status %d with content type %q", r.Status, r.resp.Header.Get("Content-Type"))
+	return r.nonsense("status %d with content type %q", r.status, r.resp.Header.Get("Content-Type"))
 }
 
 func mediaType(contentType string) string {

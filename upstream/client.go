@@ -140,7 +140,7 @@ func (c *Client) Close() {
 // nothing of it went out, or when its method only reads and its answer did not
 // begin. What went out on a connection that then broke may have been carried out,
 // so a tools/call is not repeated then.
-func (c *Client) Do(ctx context.Context, req *Request) (*Response, error) {
+func (c *Client) Do(ctx context.Context, req *Request) (Answer, error) {
 	r := &Response{client: c, req: *req, start: time.Now()}
 	// Both may be part of Body, which is given back before they are last needed.
 	r.req.ID = append(r.ids[:0], req.ID...)

@@ -4,11 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -222,4 +225,49 @@ func smallWindow(t *testing.T) func(*httptest.Server) {
 		s.Listener.Close()
 		s.Listener = l
 	}
+}
+
+// Over HTTP/2 all is the same: streams, cancellation and large bodies.
+func TestHTTP2(t *testing.T) {
+	gone := make(chan struct{})
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor != 2 {
+			t.Errorf("protocol = %s, want HTTP/2", r.Proto)
+		}
+		n, _ := io.Copy(io.Discard, r.Body)
+		send := events(w)
+		send(progress(int(n)))
+		if r.Header.Get(mcp.HeaderMethod) == mcp.MethodListen {
+			<-r.Context().Done()
+			close(gone)
+			return
+		}
+		send(callResult)
+	}))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	c := New(Config{Alias: "ledger", URL: s.URL}, egress.New(egress.Options{TLS: &tls.Config{RootCAs: roots}}), Deps{})
+	defer c.Close()
+	for _, size := range []int{100, 2 * copyLimit, 1 << 20} {
+		buf := mcp.GetBuffer(size)
+		buf.B = buf.B[:size]
+		got, err := read(context.Background(), c, &Request{Method: mcp.MethodToolsCall, ID: []byte("7"), Body: buf})
+		if want := []string{progress(size), callResult}; err != nil || !slices.Equal(got, want) {
+			t.Errorf("messages = %q, %v, want %q", got, err, want)
+		}
+	}
+	req := request(mcp.MethodListen)
+	req.Listen = true
+	resp, err := c.Do(context.Background(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := resp.Next(); err != nil {
+		t.Error(err)
+	}
+	resp.Close()
+	<-gone
 }

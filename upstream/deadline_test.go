@@ -152,10 +152,10 @@ func TestNeverAnswers(t *testing.T) {
 func TestCancelReachesUpstream(t *testing.T) {
 	tests := []struct {
 		name string
-		end  func(cancel func(), resp *Response)
+		end  func(cancel func(), resp Answer)
 	}{
-		{"cancel", func(cancel func(), _ *Response) { cancel() }},
-		{"close", func(_ func(), resp *Response) { resp.Close() }},
+		{"cancel", func(cancel func(), _ Answer) { cancel() }},
+		{"close", func(_ func(), resp Answer) { resp.Close() }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

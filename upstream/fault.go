@@ -90,17 +90,17 @@ func (r *Response) unread(err error) *fault {
 
 // badStatus makes the fault of a status that says no more than itself.
 func (r *Response) badStatus() *fault {
-	err := fmt.Errorf("status %d with content type %q", r.Status, r.resp.Header.Get("Content-Type"))
-	switch r.Status {
+	err := fmt.Errorf("status %d with content type %q", r.status, r.resp.Header.Get("Content-Type"))
+	switch r.status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return r.failure(ClassUnauthorized, err)
 	}
 	f := r.failure(ClassStatus, err)
-	f.status = r.Status
+	f.status = r.status
 	switch {
-	case r.Status == http.StatusTooManyRequests, r.Status == http.StatusServiceUnavailable:
+	case r.status == http.StatusTooManyRequests, r.status == http.StatusServiceUnavailable:
 		f.Retryable = true // RFC 6585, 4 and RFC 9110, 15.6.4: it was not carried out
-	case r.Status >= 500:
+	case r.status >= 500:
 		f.Retryable = repeatable(r.req.Method)
 	}
 	return f

@@ -26,7 +26,8 @@ type guard struct {
 	wait    time.Duration // longest wait for a slot
 	open    time.Duration
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
-	probing atomic.Bool // the breaker is half-open
+	probing atomic.Bool            // the breaker is half-open
+	probe   atomic.Pointer[ticket] // the latest one
 }
 
 func newGuard(conf *Config, log *slog.Logger, s *series) *guard {
@@ -53,10 +54,14 @@ func newGuard(conf *Config, log *slog.Logger, s *series) *guard {
 }
 
 // enter takes one of the slots, waiting in line for at most the connect timeout.
-// The error is that of ctx when ctx ended, else errBusy.
+// The error is that of ctx when ctx ended, errBusy, or the breaker's when there is
+// no use in waiting.
 func (g *guard) enter(ctx context.Context) error {
 	if g.slots.TryAcquire(1) {
 		return nil
+	}
+	if g.breaker.State() == gobreaker.StateOpen {
+		return gobreaker.ErrOpenState
 	}
 	wait, cancel := context.WithTimeoutCause(ctx, g.wait, errBusy)
 	defer cancel()
@@ -72,24 +77,33 @@ func (g *guard) leave() { g.slots.Release(1) }
 
 // ticket is the breaker's leave for one attempt.
 type ticket struct {
+	guard   *guard
 	done    func(error)
 	settled atomic.Bool
-	probe   *time.Timer
+	// Of a probe, which is an attempt while the breaker is half-open:
+	timer   *time.Timer
+	expired atomic.Bool // settled without a verdict, since it took too long
 }
 
 // allow asks the breaker. A ticket must be settled.
 //
 // While the breaker is half-open it lets one request through at a time. One that
 // is slow by its nature must not keep all others out for so long, so after the
-// time the breaker stays open it makes room for another one.
+// time that the breaker stays open it makes room for another one.
 func (g *guard) allow() (*ticket, error) {
 	done, err := g.breaker.Allow()
 	if err != nil {
 		return nil, err
 	}
-	t := &ticket{done: done}
+	t := &ticket{guard: g, done: done}
 	if g.probing.Load() {
-		t.probe = time.AfterFunc(g.open, func() { t.report(errNoVerdict) })
+		g.probe.Store(t)
+		t.timer = time.AfterFunc(g.open, func() {
+			t.expired.Store(true)
+			if !t.report(errNoVerdict) {
+				t.expired.Store(false)
+			}
+		})
 	}
 	return t, nil
 }
@@ -100,19 +114,31 @@ func (t *ticket) settle(err error) {
 	if t == nil {
 		return
 	}
-	if t.probe != nil {
-		t.probe.Stop()
+	if t.timer != nil {
+		t.timer.Stop()
 	}
-	t.report(err)
+	if t.report(err) || !t.expired.CompareAndSwap(true, false) || err == errNoVerdict {
+		return
+	}
+	// A probe that took too long has something to say after all: for the one that
+	// has taken its room, if there is one.
+	if done, refused := t.guard.breaker.Allow(); refused == nil {
+		done(err)
+	} else if other := t.guard.probe.Load(); other != nil {
+		other.report(err)
+	}
 }
 
 // isProbe tells whether all other requests wait for what this one says.
-func (t *ticket) isProbe() bool { return t != nil && t.probe != nil }
+func (t *ticket) isProbe() bool { return t != nil && t.timer != nil }
 
-func (t *ticket) report(err error) {
-	if !t.settled.Swap(true) {
-		t.done(err)
+// report tells whether it was the first word.
+func (t *ticket) report(err error) bool {
+	if t.settled.Swap(true) {
+		return false
 	}
+	t.done(err)
+	return true
 }
 
 // verdict is what an attempt's outcome says about the upstream's health. An

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/sony/gobreaker/v2"
 
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
@@ -76,27 +77,74 @@ func openBreaker(t *testing.T, c *Client) {
 }
 
 // While one probes, nobody else gets through, but a slow probe is not waited for
-// longer than the breaker is open.
+// longer than the breaker is open, and counts when it has an answer after all.
 func TestSlowProbe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		pool := &fakePool{answer: after(time.Minute/2, callResult)}
-		c := inBubble(t, pool)
-		openBreaker(t, c)
-		var probe sync.WaitGroup
-		probe.Go(func() {
-			if _, err := read(t.Context(), c, toolCall()); err != nil {
-				t.Errorf("the probe failed: %v", err)
-			}
+	tests := []struct {
+		name     string
+		probe    any // what it gets after half a minute
+		want     gobreaker.State
+		another  time.Duration // the time of another probe, since the first
+		awaiting bool          // that one has no answer yet
+	}{
+		{"succeeds, nobody came meanwhile", callResult, gobreaker.StateClosed, 0, false},
+		{"succeeds, another one has failed", callResult, gobreaker.StateClosed, 20 * time.Second, false},
+		{"succeeds, another one waits", callResult, gobreaker.StateClosed, 28 * time.Second, true},
+		{"fails, another one waits", "nonsense", gobreaker.StateOpen, 28 * time.Second, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := inBubble(t, &fakePool{answer: after(time.Minute/2, tt.probe)})
+				openBreaker(t, c)
+				start := time.Now()
+				var probe sync.WaitGroup
+				probe.Go(func() { read(t.Context(), c, toolCall()) })
+				synctest.Wait()
+				_, err := read(t.Context(), c, toolCall())
+				wantClass(t, err, ClassBreakerOpen, true)
+				if tt.another > 0 {
+					time.Sleep(tt.another)
+					ticket, err := c.guard.allow()
+					if err != nil {
+						t.Fatalf("a slow probe keeps others out: %v", err)
+					}
+					if !tt.awaiting {
+						ticket.settle(errFailed)
+					}
+					defer ticket.settle(errNoVerdict)
+				}
+				probe.Wait()
+				if took := time.Since(start); took != time.Minute/2 {
+					t.Errorf("the probe took %v", took)
+				}
+				if got := c.guard.breaker.State(); got != tt.want {
+					t.Errorf("the breaker is %v, want %v", got, tt.want)
+				}
+			})
 		})
-		synctest.Wait()
-		_, err := read(t.Context(), c, toolCall())
-		wantClass(t, err, ClassBreakerOpen, true)
-		time.Sleep(DefaultBreakerOpen)
-		synctest.Wait()
-		if _, err := read(t.Context(), c, toolCall()); err != nil {
-			t.Errorf("the second probe was not let through: %v", err)
+	}
+}
+
+// No one waits in line for an upstream whose breaker is open.
+func TestFullAndOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := inBubble(t, &fakePool{answer: answersWith(callResult)}, func(c *Config) { c.MaxInFlight = 1; c.BreakerOpen = time.Hour })
+		if err := c.guard.enter(t.Context()); err != nil {
+			t.Fatal(err)
 		}
-		probe.Wait()
+		for range DefaultBreakerFailures {
+			if ticket, err := c.guard.allow(); err != nil {
+				t.Fatal(err)
+			} else {
+				ticket.settle(errFailed)
+			}
+		}
+		start := time.Now()
+		_, err := c.Do(t.Context(), toolCall())
+		wantClass(t, err, ClassBreakerOpen, true)
+		if took := time.Since(start); took != 0 {
+			t.Errorf("it took %v to say so", took)
+		}
 	})
 }
 

@@ -27,7 +27,7 @@ const (
 // or error. Its methods are not to be called concurrently; to end it from another
 // goroutine, cancel the context that Do was given.
 type Response struct {
-	Status int // of HTTP
+	status int // of HTTP
 
 	client  *Client
 	req     Request
@@ -60,6 +60,11 @@ type Response struct {
 	finished     bool
 	closed       bool
 }
+
+var _ Answer = (*Response)(nil)
+
+// Status implements Answer.
+func (r *Response) Status() int { return r.status }
 
 // Waited tells how long the request has waited for the upstream so far: for a
 // place in its queue, for its answer and for the messages in it.
@@ -130,11 +135,11 @@ func (r *Response) readJSON() (*mcp.Message, *fault) {
 	r.buf = buf
 	m, err := mcp.ParseMessage(buf.B, r.client.conf.MaxDepth)
 	switch {
-	case err != nil && r.Status >= 400:
+	case err != nil && r.status >= 400:
 		return nil, r.badStatus()
 	case err != nil:
 		return nil, r.nonsense("read the message: %w", err)
-	case r.Status >= 400 && (m.Kind != mcp.KindError || !r.owns(m)):
+	case r.status >= 400 && (m.Kind != mcp.KindError || !r.owns(m)):
 		return nil, r.badStatus()
 	case m.Kind != mcp.KindResult && m.Kind != mcp.KindError:
 		return nil, r.nonsense("the answer is no response")
@@ -271,6 +276,7 @@ func (r *Response) drainBody() {
 	if now.UnixNano() < lingers.Load() {
 		return
 	}
+	defer r.wait(now)
 	r.timer.Reset(drainTime)
 	n, _ := io.CopyN(io.Discard, r.resp.Body, drainBytes)
 	if n == drainBytes || !r.timer.Stop() {

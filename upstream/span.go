@@ -9,6 +9,8 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
 
 // startSpan starts the CLIENT span of a request, with the attributes of the
@@ -54,4 +56,28 @@ func injectTrace(ctx context.Context, h http.Header) {
 	if trace.SpanContextFromContext(ctx).IsValid() {
 		propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(h))
 	}
+}
+
+// withTrace gives a copy of a request's message whose `_meta` names the span that
+// ctx carries (2026-07-28, basic/index, OpenTelemetry Trace Context); false when
+// there is no span or no `_meta`.
+func withTrace(ctx context.Context, message []byte, maxDepth int) ([]byte, bool) {
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		return nil, false
+	}
+	req, err := mcp.ParseRequest(message, maxDepth)
+	if err != nil || !req.Meta.Ok() {
+		return nil, false
+	}
+	fields := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, fields)
+	var edits mcp.Edits
+	for _, key := range []string{mcp.MetaTraceparent, mcp.MetaTracestate} {
+		if v := fields[key]; v != "" {
+			edits.SetMember(message, req.Meta.Span, key, mcp.AppendQuote(nil, v))
+		} else {
+			edits.RemoveMember(message, req.Meta.Span, key)
+		}
+	}
+	return edits.AppendTo(nil, message), true
 }

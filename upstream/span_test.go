@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"testing"
 
@@ -15,10 +16,10 @@ import (
 )
 
 func TestSpan(t *testing.T) {
-	traceparent := make(chan string, 1)
+	traceparent := make(chan [2]string, 1)
 	answer := make(chan string, 1)
 	c, _ := connect(t, func(w http.ResponseWriter, r *http.Request) {
-		traceparent <- r.Header.Get("Traceparent")
+		traceparent <- [2]string{r.Header.Get("Traceparent"), metaField(t, r, mcp.MetaTraceparent)}
 		answerJSON(w, 200, <-answer)
 	})
 	tests := []struct {
@@ -72,8 +73,56 @@ func TestSpan(t *testing.T) {
 				t.Errorf("span = %q, %v, %v, want %q, client, %v, below its parent", span.Name(), span.SpanKind(), span.Status(), tt.span, tt.status)
 			}
 			sc := span.SpanContext()
-			if want := "00-" + sc.TraceID().String() + "-" + sc.SpanID().String() + "-01"; <-traceparent != want {
-				t.Errorf("traceparent is not %q", want)
+			want := "00-" + sc.TraceID().String() + "-" + sc.SpanID().String() + "-01"
+			if got := <-traceparent; got != [2]string{want, want} {
+				t.Errorf("traceparent in header and _meta = %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// metaField gives a string of a request's `_meta`.
+func metaField(t *testing.T, r *http.Request, key string) string {
+	t.Helper()
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, bad := mcp.ParseRequest(raw, 64)
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	s, _ := mcp.String(raw, mcp.Find(raw, req.Meta.Span, key))
+	return s
+}
+
+// The trace context in `_meta` is replaced, and what belongs to the old one goes.
+func TestTraceInMeta(t *testing.T) {
+	const parent = "00-01000000000000000000000000000000-0200000000000000-01"
+	state, err := trace.ParseTraceState("a=b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name  string
+		state trace.TraceState
+		meta  string
+		want  string
+	}{
+		{"none before", trace.TraceState{}, `{"x":1}`, `{"x":1,"traceparent":"` + parent + `"}`},
+		{"replaced", state, `{"traceparent":"old","x":1,"tracestate":"c=d"}`, `{"traceparent":"` + parent + `","x":1,"tracestate":"a=b"}`},
+		{"no state", trace.TraceState{}, `{"traceparent":"old","tracestate":"c=d"}`, `{"traceparent":"` + parent + `"}`},
+		{"the same", state, `{"traceparent":"` + parent + `","tracestate":"a=b"}`, `{"traceparent":"` + parent + `","tracestate":"a=b"}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			sc := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled, TraceState: tt.state})
+			message := func(meta string) string {
+				return `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":` + meta + `}}`
+			}
+			got, ok := withTrace(trace.ContextWithSpanContext(context.Background(), sc), []byte(message(tt.meta)), 64)
+			if want := message(tt.want); !ok || string(got) != want {
+				t.Errorf("message = %s, want %s", got, want)
 			}
 		})
 	}

@@ -78,6 +78,12 @@ type Request struct {
 	Header http.Header
 	// Timeout replaces Config.CallTimeout and Config.CallMax when it is set.
 	Timeout time.Duration
+	// Principal stands for the user whom the request is for, and Session for the
+	// handshake session that the client itself has with the gateway (empty for
+	// modern clients). Together with the client capabilities in Body they key the
+	// sessions towards a handshake upstream, which no two users share. Both are
+	// empty for the gateway's own requests.
+	Principal, Session string
 	// Listen marks subscriptions/listen: no deadline, a transport of its own, no
 	// place in the concurrency limit.
 	Listen bool
@@ -127,5 +133,21 @@ type Doer interface {
 	// can be told apart; the error is an *Error. Cancelling ctx closes the
 	// upstream's stream, which cancels the request there
 	// (basic/transports/streamable-http, Cancellation).
-	Do(ctx context.Context, req *Request) (*Response, error)
+	Do(ctx context.Context, req *Request) (Answer, error)
+}
+
+// Answer is the answer to one request: notifications, then one final result or
+// error, in the form of the modern era whatever the upstream speaks. Its methods
+// are not to be called concurrently.
+type Answer interface {
+	// Next gives the next message, which is valid until the following Next or
+	// Close; io.EOF after the final one. Other errors are *Error.
+	Next() (*mcp.Message, error)
+	// Status is that of HTTP, or what it would be.
+	Status() int
+	// Waited tells how long the request has waited for the upstream so far.
+	Waited() time.Duration
+	// Close ends the answer, cancelling what is still under way, and gives all
+	// memory back. It must be called, and may be called twice.
+	Close()
 }
