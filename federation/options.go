@@ -15,8 +15,8 @@ import (
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
 
-// Options are the collaborators and bounds of a Federation. Budget, Now and
-// Version may be left out.
+// Options are the collaborators and bounds of a Federation. Budget, Now, Version
+// and Unloaded may be left out.
 type Options struct {
 	Store   tenant.Store
 	Cache   cache.Responses
@@ -29,6 +29,9 @@ type Options struct {
 	Limits  Limits
 	Version string // of the gateway, for serverInfo and clientInfo
 	Now     func() time.Time
+	// Unloaded is told the name of a tenant that is dropped from this process, so
+	// that others can drop what they keep of it.
+	Unloaded func(tenant string)
 }
 
 // Limits bound lists and listen streams. DefaultLimits gives the defaults.

@@ -92,17 +92,35 @@ func (f *Federation) loadDomain(ctx context.Context, name string) (*domain, erro
 	if err != nil {
 		return nil, fmt.Errorf("load tenant %s: %w", name, err)
 	}
+	d, fresh := f.admit(name, t)
+	if d == nil {
+		return nil, ErrNoEndpoint
+	}
+	if fresh {
+		// What changed between reading and admitting the tenant told nobody.
+		if now, err := f.opts.Store.Tenant(ctx, name); err == nil && now.Revision != t.Revision {
+			d.configure(now)
+		} else if errors.Is(err, tenant.ErrNotFound) {
+			f.drop(name, d)
+			return nil, ErrNoEndpoint
+		}
+	}
+	return d, nil
+}
+
+// admit makes the tenant's domain unless there is one; nil once closed.
+func (f *Federation) admit(name string, t *tenant.Tenant) (d *domain, fresh bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
-		return nil, ErrNoEndpoint
+		return nil, false
 	}
 	if d := f.domains[name]; d != nil {
-		return d, nil
+		return d, false
 	}
-	d := newDomain(f, t)
+	d = newDomain(f, t)
 	f.domains[name] = d
-	return d, nil
+	return d, true
 }
 
 // changed is told by the store that a tenant's registration changed.
@@ -132,6 +150,9 @@ func (f *Federation) drop(name string, d *domain) {
 	}
 	f.mu.Unlock()
 	d.close(f.ctx)
+	if f.opts.Unloaded != nil {
+		f.opts.Unloaded(name)
+	}
 }
 
 // sweep drops tenants that nobody uses.

@@ -24,7 +24,7 @@ func New(opts Options) (*Gateway, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
-	fed, err := newFederation(&opts, budget)
+	fed, err := newFederation(&opts, budget, metrics)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func New(opts Options) (*Gateway, error) {
 }
 
 // newFederation makes the federation and, through it, the clients of upstreams.
-func newFederation(opts *Options, budget *mcp.Budget) (*federation.Federation, error) {
+func newFederation(opts *Options, budget *mcp.Budget, metrics *telemetry.Metrics) (*federation.Federation, error) {
 	tracer := opts.Tracer
 	if tracer == nil {
 		tracer = noop.NewTracerProvider().Tracer("")
@@ -62,6 +62,8 @@ func newFederation(opts *Options, budget *mcp.Budget) (*federation.Federation, e
 		Budget:  budget,
 		Limits:  opts.Federation,
 		Version: opts.Version,
+
+		Unloaded: metrics.Forget,
 	})
 }
 
