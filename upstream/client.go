@@ -99,6 +99,10 @@ func (conf *Config) fill() {
 	fill(&conf.BreakerOpen, DefaultBreakerOpen)
 	fill(&conf.MaxMessage, DefaultMaxMessage)
 	fill(&conf.MaxDepth, DefaultMaxDepth)
+	conf.Sessions.fill(conf.Process != nil)
+	if conf.Era == "" {
+		conf.Era = EraAuto
+	}
 }
 
 func fill[T int | int64 | time.Duration](field *T, value T) {

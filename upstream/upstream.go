@@ -22,6 +22,9 @@ import (
 type Config struct {
 	Tenant, Alias string
 	URL           string
+	// Process is the program to start in place of URL; nil for servers over HTTP.
+	Process *Process
+	Era     Era // EraAuto
 
 	ConnectTimeout time.Duration // DefaultConnectTimeout
 	CallTimeout    time.Duration // DefaultCallTimeout; reset by progress
@@ -34,6 +37,8 @@ type Config struct {
 
 	MaxMessage int64 // DefaultMaxMessage bytes of one message
 	MaxDepth   int   // DefaultMaxDepth of JSON nesting
+
+	Sessions Sessions // towards servers of the handshake era
 }
 
 // Defaults of Config.
