@@ -38,6 +38,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"serve", "serve the tenants of a configuration file", withHangups(runServe)},
+		{"demo", "run a gateway in front of three sample servers", runDemo},
 		{"tools", "list the tools of an MCP server", runTools},
 		{"call", "call a tool of an MCP server", runCall},
 		{"check", "read a configuration file and tell all that is wrong with it", runCheck},
