@@ -23,7 +23,7 @@ func (d *domain) call(ctx context.Context, c *Call, k kind) (*Reply, error) {
 		return nil, err
 	}
 	t.field = name
-	if k == kindTools && len(t.item.params) > 0 {
+	if k == kindTools && len(t.item.params) > 0 && !c.NoHeaders {
 		if err := mcp.CheckParamHeaders(c.Header, t.item.params, c.Request.Arguments.In(c.Request.Raw)); err != nil {
 			return nil, err
 		}

@@ -30,8 +30,11 @@ type Call struct {
 	// Session is the id of the client's handshake session; empty for modern
 	// clients.
 	Session string
-	Request *mcp.Request
-	Header  http.Header // as received: Mcp-Param-* and what an upstream's configuration names are used
+	// NoHeaders tells that the client owes no Mcp-Param-* headers, as those of
+	// earlier revisions do not: they are derived from the body unseen.
+	NoHeaders bool
+	Request   *mcp.Request
+	Header    http.Header // as received: Mcp-Param-* and what an upstream's configuration names are used
 	// Notify sends one notification to the client before the response. It may
 	// be nil when the client takes none.
 	Notify func(raw []byte) error

@@ -46,13 +46,6 @@ type stream struct {
 	ended bool // guarded by the hub
 }
 
-// watch is one resource or task that a stream subscribed to.
-type watch struct {
-	member  *member
-	name    string // the upstream's own URI or task id
-	exposed string
-}
-
 // listKinds are the kinds whose changes are told; templates belong to resources.
 var listKinds = [...]kind{kindTools, kindPrompts, kindResources}
 
@@ -164,39 +157,6 @@ func readWatches(raw []byte, m mcp.Member, find func(string) *target) ([]watch, 
 		}
 	}
 	return out, nil
-}
-
-// watchResource finds the upstream of a resource that may be subscribed to.
-func (h *hub) watchResource(c *Call) func(string) *target {
-	return func(uri string) *target {
-		t := h.domain.locateKnown(c.Endpoint.Alias, uri)
-		if t == nil {
-			return nil
-		}
-		if seg := t.member.known(kindDiscover); seg != nil && !seg.discover.subscribe {
-			return nil
-		}
-		return t
-	}
-}
-
-// watchTask finds the upstream of a task.
-func (h *hub) watchTask(c *Call) func(string) *target {
-	return func(id string) *target {
-		t := h.domain.locateTask(c.Endpoint.Alias, id)
-		if t == nil {
-			return nil
-		}
-		if seg := t.member.known(kindDiscover); seg != nil && !seg.discover.extensions[mcp.ExtensionTasks] {
-			return nil
-		}
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if l := h.listeners[t.member]; l != nil && l.noTasks.Load() {
-			return nil
-		}
-		return t
-	}
 }
 
 // ack is the stream's first message: the part of the filter that is granted.
