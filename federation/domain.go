@@ -19,6 +19,7 @@ type member struct {
 	conf   tenant.Upstream
 	doer   upstream.Doer
 	slots  [kinds]slot
+	calls  atomic.Int64 // requests that may change something, counted when they begin and end
 }
 
 // newMember makes the member and its client.
@@ -31,12 +32,36 @@ func newMember(d *domain, conf tenant.Upstream) *member {
 		Tenant:         d.name,
 		Alias:          conf.Alias,
 		URL:            conf.URL,
+		Process:        process(&conf),
+		Era:            upstream.Era(conf.Era),
 		ConnectTimeout: conf.Timeouts.Connect,
 		CallTimeout:    conf.Timeouts.Call,
 		CallMax:        conf.Timeouts.CallMax,
 		MaxInFlight:    conf.InFlight,
+		Sessions: upstream.Sessions{
+			Shared:                conf.Sessions.Shared,
+			Max:                   conf.Sessions.Max,
+			Idle:                  conf.Sessions.Idle,
+			ParkMax:               conf.Sessions.ParkMax,
+			MaxParked:             conf.Sessions.Parked,
+			MaxParkedPerPrincipal: conf.Sessions.ParkedPerPrincipal,
+		},
 	})
 	return m
+}
+
+// process gives the program that an upstream is, or nil. Only the configuration
+// file may name one: whoever can register upstreams must not choose what runs on
+// the gateway's machine.
+func process(conf *tenant.Upstream) *upstream.Process {
+	if conf.Process == nil || conf.ManagedBy != "file" {
+		return nil
+	}
+	p := &upstream.Process{Command: conf.Process.Command, Dir: conf.Process.Dir}
+	for _, v := range conf.Process.Env {
+		p.Env = append(p.Env, upstream.Variable(v))
+	}
+	return p
 }
 
 // topic names what the cache holds of one method of the member.

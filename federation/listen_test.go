@@ -280,6 +280,41 @@ func TestListenReopensAndReadsAgain(t *testing.T) {
 	}
 }
 
+func TestListenTellsOfWhatChangedInTheGap(t *testing.T) {
+	p := newPeer(t)
+	p.list(kindTools, tool("write"))
+	p.result(mcp.MethodToolsCall, `{"resultType":"complete","content":[]}`)
+	gate := make(chan struct{})
+	push := p.listens("")
+	open := p.on[mcp.MethodListen]
+	p.handle(mcp.MethodListen, func(w http.ResponseWriter, r *http.Request, m *mcp.Request) {
+		<-gate
+		open(w, r, m)
+	})
+	r := newRig(t, nil, up("a", p))
+	r.do(r.callOf("", mcp.MethodToolsList, ""))
+	s := r.listen("", `{"resourceSubscriptions":["a+doc://1"]}`)
+	// The client was acknowledged, and what it writes now the upstream does not
+	// tell of, since our own stream is not there yet.
+	r.do(r.callOf("", mcp.MethodToolsCall, `"name":"a_write"`))
+	close(gate)
+	push.waitOpen(t)
+	if got := next(t, s); !strings.Contains(got, `"uri":"a+doc://1"`) {
+		t.Errorf("got %s", got)
+	}
+	quiet := r.listen("", `{"resourceSubscriptions":["a+doc://1","a+doc://2"]}`)
+	push.waitOpen(t)
+	push.send(updated("doc://2"))
+	if got := next(t, quiet); !strings.Contains(got, `"uri":"a+doc://2"`) {
+		t.Errorf("an update without a reason: %s", got)
+	}
+	push.send(hangUp)
+	push.waitOpen(t)
+	if got := next(t, quiet) + next(t, quiet); !strings.Contains(got, "doc://1") || !strings.Contains(got, "doc://2") {
+		t.Errorf("after a lost stream: %s", got)
+	}
+}
+
 func TestListenPollsWhatIsNotPushed(t *testing.T) {
 	tests := []struct {
 		name  string

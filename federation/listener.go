@@ -29,8 +29,11 @@ type interest struct {
 	tasks map[string]bool
 }
 
-// covers tells whether all that other wants is wanted.
+// covers tells whether all that other wants is wanted. Nil covers nothing.
 func (in *interest) covers(other *interest) bool {
+	if in == nil {
+		return false
+	}
 	for uri := range other.uris {
 		if !in.uris[uri] {
 			return false
@@ -54,6 +57,8 @@ type listener struct {
 
 	mu      sync.Mutex
 	want    *interest
+	open    *interest         // what the open stream was asked for; nil for none
+	calls   int64             // the member's calls when want was first not covered
 	updated map[string][]byte // notifications/resources/updated that wait for the coalescing window, by URI
 
 	noTasks atomic.Bool // the upstream does not push task notifications
@@ -62,7 +67,7 @@ type listener struct {
 
 // newListener starts a listener. It ends with stop or the domain.
 func newListener(h *hub, m *member, want *interest) *listener {
-	l := &listener{hub: h, member: m, want: want, kick: make(chan struct{}, 1), updated: map[string][]byte{}}
+	l := &listener{hub: h, member: m, want: want, kick: make(chan struct{}, 1), updated: map[string][]byte{}, calls: m.calls.Load()}
 	ctx, cancel := context.WithCancel(h.domain.ctx)
 	l.cancel = cancel
 	started := h.domain.run(func(context.Context) { l.run(ctx) }) &&
@@ -79,6 +84,9 @@ func (l *listener) stop() { l.cancel() }
 // set takes what the streams want now.
 func (l *listener) set(in *interest) {
 	l.mu.Lock()
+	if l.open.covers(l.want) {
+		l.calls = l.member.calls.Load()
+	}
 	l.want = in
 	l.mu.Unlock()
 	select {
@@ -99,24 +107,26 @@ func (l *listener) wanted() *interest {
 func (l *listener) run(ctx context.Context) {
 	var cur *connection
 	defer func() { cur.close() }()
-	backoff := reopenLeast
+	backoff, failing := reopenLeast, false
+	var opened time.Time
 	retry := time.NewTimer(0)
 	defer retry.Stop()
-	due := true
+	due, lost := true, false
 	for {
 		if due && (cur == nil || !cur.granted.covers(l.wanted())) {
 			next, err := l.connect(ctx)
 			switch {
 			case err == nil:
 				cur.close()
+				l.catchUp(ctx, next.granted, lost)
 				if cur == nil {
 					l.rereadAll()
 				}
-				cur, backoff = next, reopenLeast
+				cur, backoff, failing, lost, opened = next, reopenLeast, false, false, time.Now()
 			case ctx.Err() != nil:
 				return
 			default:
-				backoff = l.failed(err, backoff)
+				backoff, failing = l.failed(err, backoff), true
 				retry.Reset(jitter(backoff))
 			}
 		}
@@ -125,16 +135,46 @@ func (l *listener) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-l.kick:
-			// Many clients tend to come at once: one new stream serves them all.
-			retry.Reset(l.hub.domain.fed.opts.Limits.Coalesce)
+			// Many clients tend to come at once: the first opens a new stream, and
+			// one more serves all that come soon after.
+			if !failing && cur != nil {
+				retry.Reset(l.hub.domain.fed.opts.Limits.Coalesce - time.Since(opened))
+			}
 		case <-retry.C:
 			due = true
 		case <-cur.ended():
 			cur.close()
-			cur = nil
+			cur, lost = nil, true
+			l.setOpen(nil)
 			retry.Reset(jitter(backoff))
 		}
 	}
+}
+
+// catchUp tells of resources that may have changed while nobody told us: all of
+// them after a lost stream, and those that were just subscribed to when something
+// was called between their acknowledgement and this stream. Being told once too
+// often does no harm.
+func (l *listener) catchUp(ctx context.Context, now *interest, lost bool) {
+	l.mu.Lock()
+	before, called := l.open, l.member.calls.Load() != l.calls
+	l.open = now
+	l.mu.Unlock()
+	if !lost && !called {
+		return
+	}
+	for uri := range now.uris {
+		if lost || before == nil || !before.uris[uri] {
+			raw := append([]byte(nil), `{"jsonrpc":"2.0","method":"`+mcp.NotificationResourceUpdated+`","params":{"uri":`...)
+			l.resourceUpdated(ctx, uri, append(mcp.AppendQuote(raw, uri), "}}"...))
+		}
+	}
+}
+
+func (l *listener) setOpen(in *interest) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open = in
 }
 
 // failed notes a stream that could not be opened and gives the next backoff.

@@ -84,6 +84,10 @@ func (x *exchange) do(ctx context.Context) (*Reply, error) {
 	if err != nil {
 		return nil, err
 	}
+	if mayChange(req.Method) {
+		x.target.member.calls.Add(1)
+		defer x.target.member.calls.Add(1)
+	}
 	resp, err := x.target.member.doer.Do(ctx, req)
 	if err != nil {
 		return nil, x.failed(ctx, err)
@@ -117,6 +121,11 @@ func (x *exchange) do(ctx context.Context) (*Reply, error) {
 			// Modern servers send none (basic/patterns); there is nobody to ask.
 		}
 	}
+}
+
+// mayChange tells whether a request may change something at the upstream.
+func mayChange(method string) bool {
+	return method != mcp.MethodResourcesRead && method != mcp.MethodComplete && method != mcp.MethodPromptsGet
 }
 
 // settle notes who answered and how long we waited.
