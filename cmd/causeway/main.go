@@ -56,6 +56,7 @@ func run() int {
 	// The default action comes back after the first signal, so that a second one
 	// ends a process whose orderly end takes too long.
 	defer context.AfterFunc(ctx, stop)()
+	tuneMemory()
 	return dispatch(ctx, commands(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 }
 
