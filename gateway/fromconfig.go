@@ -150,6 +150,14 @@ func OptionsFrom(cfg *config.Config) Options {
 		BreakerOpen:     cfg.Breaker.Open,
 		MaxMessage:      cfg.Limits.Message,
 		MaxDepth:        cfg.Limits.Depth,
+		Sessions: upstream.Sessions{
+			Idle:                  cfg.Limits.SessionIdle,
+			Max:                   cfg.Limits.Sessions,
+			MaxProcesses:          cfg.Limits.Processes,
+			ParkMax:               cfg.Limits.ParkMax,
+			MaxParked:             cfg.Limits.Parked,
+			MaxParkedPerPrincipal: cfg.Limits.ParkedPerPrincipal,
+		},
 	}
 	return o
 }

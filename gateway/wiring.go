@@ -1,8 +1,8 @@
 package gateway
 
 import (
+	"cmp"
 	"fmt"
-	"time"
 
 	"go.opentelemetry.io/otel/trace/noop"
 
@@ -69,28 +69,25 @@ func newFederation(opts *Options, budget *mcp.Budget, metrics *telemetry.Metrics
 
 // withDefaults fills what an upstream's registration leaves open.
 func withDefaults(c, d upstream.Config) upstream.Config {
-	for _, t := range []struct{ field, value *time.Duration }{
-		{&c.ConnectTimeout, &d.ConnectTimeout},
-		{&c.CallTimeout, &d.CallTimeout},
-		{&c.CallMax, &d.CallMax},
-		{&c.IdleTimeout, &d.IdleTimeout},
-		{&c.BreakerOpen, &d.BreakerOpen},
-	} {
-		if *t.field == 0 {
-			*t.field = *t.value
-		}
+	or(&c.ConnectTimeout, d.ConnectTimeout)
+	or(&c.CallTimeout, d.CallTimeout)
+	or(&c.CallMax, d.CallMax)
+	or(&c.IdleTimeout, d.IdleTimeout)
+	or(&c.BreakerOpen, d.BreakerOpen)
+	or(&c.MaxInFlight, d.MaxInFlight)
+	or(&c.BreakerFailures, d.BreakerFailures)
+	or(&c.MaxMessage, d.MaxMessage)
+	or(&c.MaxDepth, d.MaxDepth)
+	or(&c.Sessions.Idle, d.Sessions.Idle)
+	if c.Process != nil {
+		or(&c.Sessions.Max, d.Sessions.MaxProcesses)
+	} else {
+		or(&c.Sessions.Max, d.Sessions.Max)
 	}
-	if c.MaxInFlight == 0 {
-		c.MaxInFlight = d.MaxInFlight
-	}
-	if c.BreakerFailures == 0 {
-		c.BreakerFailures = d.BreakerFailures
-	}
-	if c.MaxMessage == 0 {
-		c.MaxMessage = d.MaxMessage
-	}
-	if c.MaxDepth == 0 {
-		c.MaxDepth = d.MaxDepth
-	}
+	or(&c.Sessions.ParkMax, d.Sessions.ParkMax)
+	or(&c.Sessions.MaxParked, d.Sessions.MaxParked)
+	or(&c.Sessions.MaxParkedPerPrincipal, d.Sessions.MaxParkedPerPrincipal)
 	return c
 }
+
+func or[T comparable](field *T, value T) { *field = cmp.Or(*field, value) }

@@ -25,7 +25,9 @@ type Sessions struct {
 	// capabilities. Otherwise no two users ever share one.
 	Shared bool
 	Idle   time.Duration // DefaultSessionIdle; an unused session is closed after it
-	Max    int           // DefaultMaxSessions, or DefaultMaxProcesses for a Process, at the same time
+	Max    int           // DefaultMaxSessions at the same time; for a Process MaxProcesses
+	// MaxProcesses is Max for a Process where Max is not set; DefaultMaxProcesses.
+	MaxProcesses int
 
 	ParkMax               time.Duration // DefaultParkMax that a call waits for an answer
 	MaxParked             int           // DefaultMaxParked calls wait at the same time
@@ -45,8 +47,9 @@ const (
 // fill puts the defaults where nothing is set.
 func (s *Sessions) fill(process bool) {
 	fill(&s.Idle, DefaultSessionIdle)
+	fill(&s.MaxProcesses, DefaultMaxProcesses)
 	if process {
-		fill(&s.Max, DefaultMaxProcesses)
+		fill(&s.Max, s.MaxProcesses)
 	}
 	fill(&s.Max, DefaultMaxSessions)
 	fill(&s.ParkMax, DefaultParkMax)
@@ -62,8 +65,8 @@ type Process struct {
 	Dir     string     // the working directory; empty means the gateway's own
 }
 
-// Variable is one variable of a process's environment. Exactly one of Value,
-// FromEnv and FromFile is used, the last one that is set.
+// Variable is one variable of a process's environment: FromFile, FromEnv or else
+// Value says where its value is.
 type Variable struct {
 	Name     string
 	Value    string // the value itself

@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/causeway-mcp/causeway/gateway/config"
 )
 
 // runCheck reads a configuration as serve does and tells all that is wrong with
@@ -18,7 +21,7 @@ func runCheck(_ context.Context, args []string, _ io.Reader, stdout, stderr io.W
 	}
 	cfg, err := files.loader().Load(*files.path)
 	if err == nil && !*noSecrets {
-		_, err = cfg.SealKeys(os.LookupEnv)
+		err = checkSecrets(cfg)
 	}
 	if err != nil {
 		writeFaults(stderr, *files.path, err)
@@ -26,4 +29,22 @@ func runCheck(_ context.Context, args []string, _ io.Reader, stdout, stderr io.W
 	}
 	fmt.Fprintf(stdout, "OK: %s, %s\n", plural(len(cfg.Tenants), "tenant"), plural(countUpstreams(cfg), "upstream"))
 	return exitOK
+}
+
+// checkSecrets looks whether all that the configuration refers to is there.
+func checkSecrets(cfg *config.Config) error {
+	var all config.Faults
+	_, keys := cfg.SealKeys(os.LookupEnv)
+	for _, err := range []error{keys, cfg.CheckVariables(os.LookupEnv)} {
+		var faults config.Faults
+		if errors.As(err, &faults) {
+			all = append(all, faults...)
+		} else if err != nil {
+			return err
+		}
+	}
+	if len(all) > 0 {
+		return all
+	}
+	return nil
 }

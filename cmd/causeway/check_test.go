@@ -36,6 +36,11 @@ func TestCheck(t *testing.T) {
 		{"secret missing", "keys: [{id: k, secret: {env: CHECK_NONE}}]", nil, outcome{
 			1, "", "FILE: 1 fault\n  keys[0].secret: environment variable CHECK_NONE is not set\n",
 		}},
+		{"variables missing", "keys: [{id: k, secret: {env: CHECK_NONE}}]\ntenants:\n- name: a\n  upstreams:\n" +
+			"  - {alias: x, command: [x], env: {A: a, B: {env: CHECK_NONE}, C: {env: CHECK_KEY}}}", nil, outcome{
+			1, "", "FILE: 2 faults\n  keys[0].secret: environment variable CHECK_NONE is not set\n" +
+				"  tenants[0].upstreams[0].env.B: environment variable CHECK_NONE is not set\n",
+		}},
 		{"secret not looked at", "keys: [{id: k, secret: {env: CHECK_NONE}}]", []string{"--skip-secrets"}, outcome{0, "OK: 0 tenants, 0 upstreams\n", ""}},
 		{"faults", "tenants:\n- name: A\n  upstreams:\n  - {alias: call, url: ftp://h/}\nspeed: 1\n", nil, outcome{
 			1, "", `FILE: 4 faults
@@ -79,7 +84,7 @@ func TestCheckFindsFile(t *testing.T) {
 // TestCheckExample holds that the documented example passes.
 func TestCheckExample(t *testing.T) {
 	got := invoke(t, "check", "--skip-secrets", "--config", "../../gateway/config/testdata/causeway.yaml")
-	if want := (outcome{0, "OK: 2 tenants, 2 upstreams\n", ""}); got != want {
+	if want := (outcome{0, "OK: 2 tenants, 3 upstreams\n", ""}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

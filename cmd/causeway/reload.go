@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/causeway-mcp/causeway/federation/tenant"
@@ -79,7 +80,9 @@ func (r *reloader) poll() {
 // apply takes content over, or refuses it and says why.
 func (r *reloader) apply(data []byte, digest [sha256.Size]byte) {
 	r.seen, r.candidate = digest, digest
-	next, err := r.loader.Parse(data)
+	loader := r.loader
+	loader.Dir = filepath.Dir(r.path)
+	next, err := loader.Parse(data)
 	if err != nil {
 		r.refuse(err)
 		return

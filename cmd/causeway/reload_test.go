@@ -195,3 +195,25 @@ func TestWatch(t *testing.T) {
 	cancel()
 	work.Wait()
 }
+
+// TestReloadKeepsDirectories holds that the directory of a program means the same
+// at the start and in a reload: the program goes on.
+func TestReloadKeepsDirectories(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "causeway.yaml")
+	const text = "tenants: [{name: a, upstreams: [{alias: x, command: [x], dir: sub}]}]"
+	r, _ := newReloader(t, path, text)
+	started, err := r.loader.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.hangup()
+	reloaded, err := r.store.Tenant(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, got := started.Tenants[0].Upstreams[0], reloaded.Upstreams[0]
+	if dir := filepath.Join(filepath.Dir(path), "sub"); got.Process.Dir != dir || got.Version != want.Version {
+		t.Errorf("reloaded with %q and version %s, started with %q and version %s",
+			got.Process.Dir, got.Version, want.Process.Dir, want.Version)
+	}
+}

@@ -52,6 +52,9 @@ func TestDigest(t *testing.T) {
 	}{
 		{"Alias", func(u *tenant.Upstream) { u.Alias = "b" }},
 		{"URL", func(u *tenant.Upstream) { u.URL = "http://127.0.0.1/" }},
+		{"Process", func(u *tenant.Upstream) { u.Process = &tenant.Process{Command: []string{"c"}} }},
+		{"Era", func(u *tenant.Upstream) { u.Era = "modern" }},
+		{"Sessions", func(u *tenant.Upstream) { u.Sessions.Shared = true }},
 		{"Prefix", func(u *tenant.Upstream) { u.Prefix = tenant.PrefixNone }},
 		{"Description", func(u *tenant.Upstream) { u.Description = "d" }},
 		{"Tags", func(u *tenant.Upstream) { u.Tags = []string{"t"} }},

@@ -50,6 +50,9 @@ const (
 type Upstream struct {
 	Alias          string
 	URL            string
+	Process        *Process // a program to start, in place of URL; from the configuration file only
+	Era            string   // "auto" or empty, "modern" or "handshake"
+	Sessions       Sessions
 	Prefix         Prefix
 	Description    string
 	Tags           []string
@@ -59,6 +62,29 @@ type Upstream struct {
 	InFlight       int    // concurrent requests; 0 means the default
 	Version        string // a digest of this configuration: part of every cache key
 	ManagedBy      string // "file" or "store"
+}
+
+// Process is a server that the gateway starts and speaks to over its standard
+// streams.
+type Process struct {
+	Command []string   // the program and its arguments
+	Env     []Variable // besides what every process gets, sorted by name
+	Dir     string     // the working directory; empty means the gateway's own
+}
+
+// Variable is one variable of a Process's environment: a value, or a reference to
+// the gateway's own environment or to a file.
+type Variable struct{ Name, Value, FromEnv, FromFile string }
+
+// Sessions bound the sessions with a server of the handshake era, and the calls
+// that wait for a user's answer in them; 0 means the default.
+type Sessions struct {
+	Shared             bool          // by all users, and then without client capabilities
+	Max                int           // at the same time
+	Idle               time.Duration // an unused one is closed after it
+	ParkMax            time.Duration // that a call waits for an answer
+	Parked             int           // calls that wait at the same time
+	ParkedPerPrincipal int           // and those of one user
 }
 
 // Timeouts of an upstream; 0 means the default.

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/causeway-mcp/causeway/federation/tenant"
@@ -111,12 +112,18 @@ type Limits struct {
 	ListenQueue         int   // messages that wait for one listen stream; 64
 	Streams             int   // listen streams of the process; 20,000
 	StreamsPerPrincipal int   // and of one principal in it; 1,000
+	Sessions            int   // sessions with one upstream of the handshake era; 1,000
+	Processes           int   // and where it is a program; 32
+	Parked              int   // calls of one upstream that wait for a user's answer; 1,000
+	ParkedPerPrincipal  int   // and of one principal; 32
 
 	StreamLifetime time.Duration // of a listen stream; 12 h
 	StateTTL       time.Duration // how long a requestState is good; 10 min
 	Coalesce       time.Duration // bursts of notifications within it become one; 100 ms
 	PollInterval   time.Duration // least time between polls of an upstream that cannot push; 30 s
 	TenantIdle     time.Duration // a tenant that was not used for this long is unloaded; 15 min
+	SessionIdle    time.Duration // a session with an upstream that was not used for this long is closed; 5 min
+	ParkMax        time.Duration // how long a call waits for a user's answer; 5 min
 }
 
 // Timeouts are those of upstreams that set none of their own. 0 means the
@@ -163,6 +170,9 @@ type Loader struct {
 	// ones do not count. They are stronger than the environment, which is
 	// stronger than the file.
 	Flags map[string]string
+	// Dir is the directory of the file, to which the directories of upstreams are
+	// relative; empty means the working directory. Load sets it.
+	Dir string
 }
 
 // Load reads the file at path with the process's environment.
@@ -178,6 +188,7 @@ func (l Loader) Load(path string) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.Dir = filepath.Dir(path)
 	return l.Parse(data)
 }
 
@@ -206,15 +217,18 @@ func (l Loader) Parse(data []byte) (*Config, error) {
 	}
 	for _, t := range c.Tenants {
 		for i := range t.Upstreams {
-			c.complete(&t.Upstreams[i])
+			c.complete(&t.Upstreams[i], l.Dir)
 		}
 	}
 	return c, nil
 }
 
 // complete gives an upstream the times of the level above, and the digest of all
-// that holds for it.
-func (c *Config) complete(u *tenant.Upstream) {
+// that holds for it. dir is the directory of the file.
+func (c *Config) complete(u *tenant.Upstream, dir string) {
+	if p := u.Process; p != nil && p.Dir != "" && !filepath.IsAbs(p.Dir) {
+		p.Dir = filepath.Join(dir, p.Dir)
+	}
 	u.Timeouts = tenant.Timeouts{
 		Connect: cmp.Or(u.Timeouts.Connect, c.Timeouts.Connect),
 		List:    cmp.Or(u.Timeouts.List, c.Timeouts.List),

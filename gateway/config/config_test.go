@@ -36,6 +36,11 @@ func TestExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	minute, zero := time.Minute, time.Duration(0)
+	// Those of the process, which the file sets.
+	inherited := tenant.Timeouts{
+		Connect: 2 * time.Second, List: 2 * time.Second, Call: time.Minute, CallMax: 10 * time.Minute,
+	}
+	inheritedCache := tenant.CacheTimes{ListTTL: &minute, Stale: 5 * time.Minute, StaleIfError: time.Hour}
 	want := &config.Config{
 		Listen: "127.0.0.1:8080", PublicURL: "http://127.0.0.1:8080",
 		Admin: config.Admin{Listen: "127.0.0.1:9090"}, DataDir: "./data",
@@ -56,6 +61,8 @@ func TestExample(t *testing.T) {
 			InFlight: 2000, ListenStreams: 1000, ListenQueue: 64, Streams: 20000, StreamsPerPrincipal: 1000,
 			StreamLifetime: 12 * time.Hour, StateTTL: 10 * time.Minute, Coalesce: 100 * time.Millisecond,
 			PollInterval: 30 * time.Second, TenantIdle: 15 * time.Minute,
+			Sessions: 1000, Processes: 32, SessionIdle: 5 * time.Minute,
+			ParkMax: 5 * time.Minute, Parked: 1000, ParkedPerPrincipal: 32,
 		},
 		Timeouts: config.Timeouts{
 			Connect: 2 * time.Second, List: 2 * time.Second, Revalidate: 250 * time.Millisecond,
@@ -66,14 +73,24 @@ func TestExample(t *testing.T) {
 		Tenants: []*tenant.Tenant{
 			{
 				Name: "default", Separator: "_",
-				Upstreams: []tenant.Upstream{{
-					Alias: "weather", URL: "http://127.0.0.1:7001/mcp", Prefix: tenant.PrefixAlias, ManagedBy: "file",
-					// Those of the process, which the file sets.
-					Timeouts: tenant.Timeouts{
-						Connect: 2 * time.Second, List: 2 * time.Second, Call: time.Minute, CallMax: 10 * time.Minute,
+				Upstreams: []tenant.Upstream{
+					{
+						Alias: "weather", URL: "http://127.0.0.1:7001/mcp", Prefix: tenant.PrefixAlias, ManagedBy: "file",
+						Timeouts: inherited, Cache: inheritedCache,
 					},
-					Cache: tenant.CacheTimes{ListTTL: &minute, Stale: 5 * time.Minute, StaleIfError: time.Hour},
-				}},
+					{
+						Alias: "files", Prefix: tenant.PrefixAlias, ManagedBy: "file", Era: "handshake",
+						Process: &tenant.Process{
+							Command: []string{"npx", "-y", "@modelcontextprotocol/server-filesystem", "."},
+							Env: []tenant.Variable{
+								{Name: "API_KEY", FromEnv: "FILES_API_KEY"}, {Name: "CERT", FromFile: "./files.pem"},
+								{Name: "LOG_LEVEL", Value: "debug"},
+							},
+							Dir: "testdata/files", // relative to the file
+						},
+						Timeouts: inherited, Cache: inheritedCache,
+					},
+				},
 			},
 			{
 				Name: "acme", Separator: "__", PageSize: 200,
@@ -87,6 +104,10 @@ func TestExample(t *testing.T) {
 					},
 					Cache:    tenant.CacheTimes{ListTTL: &zero, Stale: time.Minute, StaleIfError: 10 * time.Minute},
 					InFlight: 50, ManagedBy: "file",
+					Sessions: tenant.Sessions{
+						Shared: true, Max: 4, Idle: time.Minute,
+						ParkMax: 2 * time.Minute, Parked: 100, ParkedPerPrincipal: 5,
+					},
 				}},
 			},
 		},
@@ -146,6 +167,9 @@ func TestValues(t *testing.T) {
 		{"allowed on all addresses", "listen: :8080\nallowUnauthenticated: true\ntenants: [{name: a}]",
 			func(c *config.Config) any { return c.Listen }, ":8080"},
 		{"IPv6 loopback", "listen: '[::1]:8080'\ntenants: [{name: a}]", func(c *config.Config) any { return c.Listen }, "[::1]:8080"},
+		{"sessions of their own", up("sessions: perPrincipal"), func(c *config.Config) any { return c.Tenants[0].Upstreams[1].Sessions.Shared }, false},
+		{"program in a directory of its own", "tenants: [{name: a, upstreams: [{alias: b, command: [x], dir: /srv}]}]",
+			func(c *config.Config) any { return c.Tenants[0].Upstreams[0].Process.Dir }, "/srv"},
 		{"JSON is YAML", `{"tenants":[{"name":"a","upstreams":[{"alias":"b","url":"http://h/"}]}]}`,
 			func(c *config.Config) any { return c.Tenants[0].Upstreams[0].URL }, "http://h/"},
 	}

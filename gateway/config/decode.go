@@ -36,19 +36,9 @@ type fields map[string]func(n *node, path string)
 
 // object reads a mapping. A key without a value (null) counts as absent.
 func (d *decoder) object(n *node, path string, known fields) {
-	if !d.is(n, path, kindMap, "a mapping") {
-		return
-	}
-	first := make(map[string]int, len(n.entries))
-	for _, e := range n.entries {
-		at := join(path, e.key)
-		where := &node{line: e.line, source: e.value.source}
-		if line, double := first[e.key]; double {
-			d.fault(where, at, "%s; the first is on line %d", duplicateKey, line)
-			continue
-		}
-		first[e.key] = e.line
+	d.entries(n, path, func(e entry, at string) {
 		read, ok := known[e.key]
+		where := &node{line: e.line, source: e.value.source}
 		switch {
 		case !ok && isLater(at):
 			d.fault(where, at, "not supported by this version")
@@ -57,6 +47,29 @@ func (d *decoder) object(n *node, path string, known fields) {
 		case e.value.kind != kindNull:
 			read(e.value, at)
 		}
+	})
+}
+
+// each reads a mapping whose keys are names of the user's own.
+func (d *decoder) each(n *node, path string, read func(key string, n *node, path string)) {
+	d.entries(n, path, func(e entry, at string) { read(e.key, e.value, at) })
+}
+
+// entries calls read for each entry of a mapping, but for keys that are there
+// already.
+func (d *decoder) entries(n *node, path string, read func(e entry, path string)) {
+	if !d.is(n, path, kindMap, "a mapping") {
+		return
+	}
+	first := make(map[string]int, len(n.entries))
+	for _, e := range n.entries {
+		at := join(path, e.key)
+		if line, double := first[e.key]; double {
+			d.fault(&node{line: e.line, source: e.value.source}, at, "%s; the first is on line %d", duplicateKey, line)
+			continue
+		}
+		first[e.key] = e.line
+		read(e, at)
 	}
 }
 

@@ -78,10 +78,8 @@ func TestFaultsOfKeys(t *testing.T) {
 			"tenants[0].hosts: not supported by this version (line 10)",
 			"tenants[0].auth.issuers: not supported by this version (line 11)",
 		}},
-		{"later keys of an upstream", up("command: [npx]", "auth: {mode: bearer}", "sessions: shared"), []string{
-			"tenants[0].upstreams[1].command: not supported by this version (line 7)",
-			"tenants[0].upstreams[1].auth: not supported by this version (line 8)",
-			"tenants[0].upstreams[1].sessions: not supported by this version (line 9)",
+		{"later keys of an upstream", up("auth: {mode: bearer}"), []string{
+			"tenants[0].upstreams[1].auth: not supported by this version (line 7)",
 		}},
 		{"auth mode", "tenants: [{name: a, auth: {mode: oauth}}]", []string{
 			`tenants[0].auth.mode: "oauth" is not supported by this version; the only mode is "none" (line 1)`,
@@ -211,7 +209,7 @@ func TestFaultsOfTenants(t *testing.T) {
 			"  - {alias: a}\n  - {alias: b, url: h/mcp}\n  - {alias: c, url: 'file:///mcp'}\n  - {alias: d, url: 'http:///mcp'}\n" +
 			"  - {alias: e, url: 'http://u:hush@h/'}\n  - {alias: f, url: 'http://h/#x'}\n  - {alias: g, url: 'http://h:99999/'}\n" +
 			"  - {alias: h, url: 'http://h:/'}\n  - {alias: i, url: 'http://h/%zz'}\n  - {alias: j, url: 'https://h:8443/mcp?k=v'}", []string{
-			"tenants[0].upstreams[0].url: is required (line 4)",
+			"tenants[0].upstreams[0].url: is required, or command in its place (line 4)",
 			"tenants[0].upstreams[1].url: must be an http or https URL such as http://127.0.0.1:7001/mcp (line 5)",
 			"tenants[0].upstreams[2].url: must be an http or https URL such as http://127.0.0.1:7001/mcp (line 6)",
 			"tenants[0].upstreams[3].url: must be an http or https URL such as http://127.0.0.1:7001/mcp (line 7)",
@@ -227,6 +225,39 @@ func TestFaultsOfTenants(t *testing.T) {
 			`tenants[0].upstreams[1].tags[1]: "not ok" must match ^[A-Za-z0-9._:/-]{1,63}$ (line 8)`,
 			`tenants[0].upstreams[1].tags[2]: "ok" is there twice (line 8)`,
 			"tenants[0].upstreams[1].inFlight: 0 must be between 1 and 2147483647 (line 9)",
+		}},
+		{"eras and sessions", up("era: old", "sessions: mine", "limits: {sessions: 0, parkMax: 0s, parkedperprincipal: 1}"), []string{
+			`tenants[0].upstreams[1].era: "old" must be auto, modern or handshake (line 7)`,
+			`tenants[0].upstreams[1].sessions: "mine" must be perPrincipal or shared (line 8)`,
+			"tenants[0].upstreams[1].limits.sessions: 0 must be between 1 and 2147483647 (line 9)",
+			"tenants[0].upstreams[1].limits.parkMax: must be more than 0 (line 9)",
+			`tenants[0].upstreams[1].limits.parkedperprincipal: unknown key; did you mean "parkedPerPrincipal"? (line 9)`,
+		}},
+		{"url and command", up("command: [npx]"), []string{
+			"tenants[0].upstreams[1].command: command, env and dir are for an upstream without a url (line 7)",
+		}},
+		{"programs", "tenants:\n- name: a\n  upstreams:\n" +
+			"  - {alias: a, command: []}\n  - {alias: b, dir: x}\n  - {alias: c, command: ['']}\n  - {alias: d, command: npx -y}\n" +
+			"  - {alias: e, command: [x, 5]}\n  - {alias: f, command: [\"x\\0\"], dir: \"\\0\", forwardHeaders: [X-Ok]}", []string{
+			"tenants[0].upstreams[0].command: must name a program (line 4)",
+			"tenants[0].upstreams[1].command: must name a program (line 5)",
+			"tenants[0].upstreams[2].command: must name a program (line 6)",
+			"tenants[0].upstreams[3].command: must be a list, not a string (line 7)",
+			"tenants[0].upstreams[4].command[1]: must be a string in quotes, not an integer (line 8)",
+			"tenants[0].upstreams[5].command[0]: must not contain a null character (line 9)",
+			"tenants[0].upstreams[5].dir: must not contain a null character (line 9)",
+			"tenants[0].upstreams[5].forwardHeaders: a program takes no headers (line 9)",
+		}},
+		{"variables of a program", "tenants:\n- name: a\n  upstreams:\n  - alias: a\n    command: [x]\n    env:\n      OK: hush\n      9A: hush\n" +
+			"      'A B': hush\n      N: 5\n      E:\n      B: {env: X, file: y}\n      V: {value: hush}\n      OK: hush\n      Z: \"hush\\0\"", []string{
+			`tenants[0].upstreams[0].env["A B"]: the name of a variable must match ^[A-Za-z_][A-Za-z0-9_]{0,255}$ (line 7)`,
+			"tenants[0].upstreams[0].env.9A: the name of a variable must match ^[A-Za-z_][A-Za-z0-9_]{0,255}$ (line 8)",
+			"tenants[0].upstreams[0].env.N: must be a string in quotes, not an integer (line 10)",
+			"tenants[0].upstreams[0].env.E: must be a string, not null (line 11)",
+			"tenants[0].upstreams[0].env.B: must be a value, or a reference: either {env: NAME} or {file: path} (line 12)",
+			"tenants[0].upstreams[0].env.V.value: unknown key (line 13)",
+			"tenants[0].upstreams[0].env.OK: duplicate key; the first is on line 7 (line 14)",
+			"tenants[0].upstreams[0].env.Z: must not contain a null character (line 15)",
 		}},
 		{"forwarded headers", up("forwardHeaders: [X-Ok, 'x ok', authorization, COOKIE, mcp-name, Connection, X-Forwarded-For, last-event-id]"), []string{
 			`tenants[0].upstreams[1].forwardHeaders[1]: "x ok" is not a header name (line 7)`,

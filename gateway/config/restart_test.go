@@ -31,8 +31,9 @@ func TestNeedRestart(t *testing.T) {
 		"server.headerTimeout", "server.bodyTimeout", "server.idleTimeout", "server.writeTimeout", "server.keepAlive", "server.shutdownGrace",
 		"limits.header", "limits.body", "limits.message", "limits.depth", "limits.bufferedBytes", "limits.cacheBytes",
 		"limits.pageSize", "limits.pages", "limits.items", "limits.instructions", "limits.inFlight", "limits.listenStreams",
-		"limits.listenQueue", "limits.streams", "limits.streamsPerPrincipal", "limits.streamLifetime", "limits.stateTTL",
-		"limits.coalesce", "limits.pollInterval", "limits.tenantIdle",
+		"limits.listenQueue", "limits.streams", "limits.streamsPerPrincipal",
+		"limits.sessions", "limits.processes", "limits.parked", "limits.parkedPerPrincipal", "limits.streamLifetime", "limits.stateTTL",
+		"limits.coalesce", "limits.pollInterval", "limits.tenantIdle", "limits.sessionIdle", "limits.parkMax",
 		"timeouts.revalidate", "timeouts.idle", "breaker.failures", "breaker.open",
 	}
 	if diff := cmp.Diff(want, config.NeedRestart(example, other)); diff != "" {

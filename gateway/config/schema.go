@@ -24,7 +24,7 @@ func isLater(path string) bool {
 	case "redis", "admin.token", "store.type", "store.url",
 		"tenants[].hosts", "tenants[].discovery", "tenants[].policy", "tenants[].toolsets",
 		"tenants[].auth.issuers", "tenants[].auth.scopes", "tenants[].limits.callsPerMinute",
-		"tenants[].upstreams[].command", "tenants[].upstreams[].auth", "tenants[].upstreams[].sessions":
+		"tenants[].upstreams[].auth":
 		return true
 	}
 	return false
@@ -115,6 +115,12 @@ func (d *decoder) limits(n *node, path string, l *Limits) {
 		"coalesce":            d.duration(&l.Coalesce),
 		"pollInterval":        d.duration(&l.PollInterval),
 		"tenantIdle":          d.duration(&l.TenantIdle),
+		"sessions":            d.count(&l.Sessions),
+		"processes":           d.count(&l.Processes),
+		"sessionIdle":         d.duration(&l.SessionIdle),
+		"parkMax":             d.duration(&l.ParkMax),
+		"parked":              d.count(&l.Parked),
+		"parkedPerPrincipal":  d.count(&l.ParkedPerPrincipal),
 	})
 }
 
@@ -162,35 +168,6 @@ func (d *decoder) auth(n *node, path string) {
 			}
 		},
 	})
-}
-
-func (d *decoder) upstream(n *node, path string) tenant.Upstream {
-	u := tenant.Upstream{Prefix: tenant.PrefixAlias}
-	d.object(n, path, fields{
-		"alias":          d.str(&u.Alias),
-		"url":            d.str(&u.URL),
-		"prefix":         d.str((*string)(&u.Prefix)),
-		"description":    d.str(&u.Description),
-		"tags":           d.strs(&u.Tags),
-		"forwardHeaders": d.strs(&u.ForwardHeaders),
-		"inFlight":       d.count(&u.InFlight),
-		"timeouts": func(n *node, path string) {
-			d.object(n, path, fields{
-				"connect": d.duration(&u.Timeouts.Connect),
-				"list":    d.duration(&u.Timeouts.List),
-				"call":    d.duration(&u.Timeouts.Call),
-				"callMax": d.duration(&u.Timeouts.CallMax),
-			})
-		},
-		"cache": func(n *node, path string) {
-			d.object(n, path, fields{
-				"listTTL":      d.optional(&u.Cache.ListTTL),
-				"stale":        d.duration(&u.Cache.Stale),
-				"staleIfError": d.duration(&u.Cache.StaleIfError),
-			})
-		},
-	})
-	return u
 }
 
 // prefix reads an address or a network in CIDR form.

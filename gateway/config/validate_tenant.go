@@ -65,7 +65,7 @@ func (v *checker) upstream(path string, u *tenant.Upstream, index int, aliases m
 	} else {
 		aliases[u.Alias] = index
 	}
-	v.upstreamURL(path+".url", u.URL)
+	v.reach(path, u)
 	if u.Prefix != tenant.PrefixAlias && u.Prefix != tenant.PrefixNone {
 		v.fault(path+".prefix", "%q must be alias or none", u.Prefix)
 	}
@@ -90,7 +90,7 @@ func (v *checker) upstreamURL(path, s string) {
 	u, err := url.Parse(s)
 	switch {
 	case s == "":
-		v.fault(path, "is required")
+		v.fault(path, "is required, or command in its place")
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || !validHost(u):
 		v.fault(path, "must be an http or https URL such as http://127.0.0.1:7001/mcp")
 	case u.User != nil:
