@@ -96,10 +96,15 @@ func (x *exchange) run() error {
 	if !e.guard.allow(x.r) {
 		return refuse(http.StatusForbidden, "origin", "Forbidden: this Origin or Host may not use the endpoint")
 	}
+	allowPage(x.w.Header(), x.r)
 	if err := e.router.Check(x.r.Context(), x.at); err != nil {
 		return err
 	}
 	x.tenant = x.at.Tenant
+	if isPreflight(x.r) {
+		x.preflight()
+		return nil
+	}
 	if x.r.Method != http.MethodPost {
 		return &refusal{status: http.StatusMethodNotAllowed, class: "http_method", header: [2]string{"Allow", http.MethodPost}}
 	}
