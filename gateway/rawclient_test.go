@@ -1,6 +1,8 @@
 package gateway_test
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/causeway-mcp/causeway/gateway/gatewaytest"
 )
@@ -117,6 +120,79 @@ func (c *rawClient) do(req *http.Request) (reply, error) {
 		r.messages = eventData(string(body))
 	}
 	return r, nil
+}
+
+// openStream is an answer that is read message by message.
+type openStream struct {
+	tb     testing.TB
+	status int
+	header http.Header
+	cancel context.CancelFunc
+	body   io.ReadCloser
+	lines  *bufio.Reader
+}
+
+// open sends a message and gives its answer, which must be an event stream. It is
+// closed when the test ends.
+func (c *rawClient) open(body string, header ...string) *openStream {
+	c.tb.Helper()
+	ctx, cancel := context.WithCancel(c.tb.Context())
+	res, err := c.transport.RoundTrip(c.request(body, header...).WithContext(ctx))
+	if err != nil {
+		cancel()
+		c.tb.Fatal(err)
+	}
+	s := &openStream{c.tb, res.StatusCode, res.Header, cancel, res.Body, bufio.NewReader(res.Body)}
+	c.tb.Cleanup(s.close)
+	if kind := res.Header.Get("Content-Type"); kind != "text/event-stream" {
+		c.tb.Fatalf("status %d with type %q, want events", res.StatusCode, kind)
+	}
+	return s
+}
+
+// next gives the next message; empty at the end of the stream.
+func (s *openStream) next() string {
+	s.tb.Helper()
+	var event strings.Builder
+	for {
+		line, err := s.lines.ReadString('\n')
+		event.WriteString(line)
+		if err != nil {
+			if err != io.EOF {
+				s.tb.Errorf("read an event: %v", err)
+			}
+			return ""
+		}
+		if line == "\n" {
+			if data := eventData(event.String()); len(data) > 0 {
+				return data[0]
+			}
+			event.Reset()
+		}
+	}
+}
+
+// close leaves, as a client does that is no longer interested.
+func (s *openStream) close() {
+	s.cancel()
+	_ = s.body.Close() // what was not read is of no interest
+}
+
+// eventually waits until a condition holds. It asks again and again, and gives up
+// after a time that no working program needs.
+func eventually(tb testing.TB, what string, holds func() bool) {
+	tb.Helper()
+	deadline := time.NewTimer(30 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			tb.Fatalf("it never came about that %s", what)
+		}
+	}
 }
 
 // eventData gives the data of the events of a whole stream.
