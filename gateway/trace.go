@@ -14,11 +14,14 @@ import (
 // startSpan begins the SERVER span of a request, by the OpenTelemetry conventions
 // for MCP. Its parent comes from `_meta`, else from the HTTP header.
 func (x *exchange) startSpan() context.Context {
-	ctx := x.r.Context()
+	ctx, req := x.r.Context(), x.req
 	if x.edge.tracer == nil {
+		// The client's trace still goes on to the upstream, in body and header.
+		if req.Meta.Traceparent.IsString || len(x.r.Header["Traceparent"]) > 0 {
+			ctx = propagation.TraceContext{}.Extract(ctx, carrier{x})
+		}
 		return ctx
 	}
-	req := x.req
 	ctx = propagation.TraceContext{}.Extract(ctx, carrier{x})
 	name := x.method
 	attrs := []attribute.KeyValue{

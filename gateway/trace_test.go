@@ -152,3 +152,40 @@ func TestCarrierMixesNothing(t *testing.T) {
 		t.Errorf("the header's tracestate %q goes with the traceparent of _meta", got)
 	}
 }
+
+func TestTraceGoesOnWithoutATracer(t *testing.T) {
+	got := make(chan string, 1)
+	_, base := start(t, &fakeRouter{handle: func(ctx context.Context, c *federation.Call) (*federation.Reply, error) {
+		got <- trace.SpanContextFromContext(ctx).TraceID().String()
+		return result(c, `{}`), nil
+	}}, nil)
+	tests := []struct{ name, body, header, want string }{
+		{"of _meta", withMeta("tools/list", "", metaVersion+`,"traceparent":"`+parentA+`",`+metaCaps+`{}`), parentB, traceA},
+		{"of the header", message("tools/list", ""), parentB, traceB},
+		{"none", message("tools/list", ""), "", trace.TraceID{}.String()},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/mcp", strings.NewReader(tt.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k, v := range map[string]string{"Content-Type": "application/json", "Mcp-Protocol-Version": mcp.VersionModern, "Mcp-Method": "tools/list", "Traceparent": tt.header} {
+				req.Header.Set(k, v)
+			}
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			select {
+			case id := <-got:
+				if id != tt.want {
+					t.Errorf("trace = %s, want %s", id, tt.want)
+				}
+			default:
+				t.Errorf("not handled: status %d", resp.StatusCode)
+			}
+		})
+	}
+}
