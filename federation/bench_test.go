@@ -230,8 +230,10 @@ func BenchmarkLoad(b *testing.B) {
 	defer stop()
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		if err := r.fed.Check(b.Context(), Endpoint{Tenant: fmt.Sprint("t", i%len(tenants))}); err != nil {
+		name := fmt.Sprint("t", i%len(tenants))
+		if err := r.fed.Check(b.Context(), Endpoint{Tenant: name}); err != nil {
 			b.Fatal(err)
 		}
+		r.fed.drop(name, r.fed.domains[name])
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // call routes tools/call and prompts/get by name.
-func (d *domain) call(ctx context.Context, c *Call, k kind) (*Reply, error) {
+func (d *roster) call(ctx context.Context, c *Call, k kind) (*Reply, error) {
 	name := c.Request.Name
 	if !name.IsString {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "params.name must be a string")
@@ -40,7 +40,7 @@ func checkArguments(r *mcp.Request) error {
 }
 
 // complete routes completion/complete by its ref.
-func (d *domain) complete(ctx context.Context, c *Call) (*Reply, error) {
+func (d *roster) complete(ctx context.Context, c *Call) (*Reply, error) {
 	ref := &c.Request.Ref
 	switch {
 	case ref.Type.Value == "ref/prompt" && ref.Name.IsString:
@@ -62,7 +62,7 @@ func (d *domain) complete(ctx context.Context, c *Call) (*Reply, error) {
 }
 
 // task routes the methods of the tasks extension by the id's alias.
-func (d *domain) task(ctx context.Context, c *Call) (*Reply, error) {
+func (d *roster) task(ctx context.Context, c *Call) (*Reply, error) {
 	id := c.Request.TaskID
 	if err := d.offersTasks(ctx, c); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (d *domain) task(ctx context.Context, c *Call) (*Reply, error) {
 
 // offersTasks refuses the tasks methods where the extension is not advertised,
 // then clients that did not declare it (ext-tasks, Error Handling).
-func (d *domain) offersTasks(ctx context.Context, c *Call) error {
+func (d *roster) offersTasks(ctx context.Context, c *Call) error {
 	has := func(m *member) bool {
 		seg := m.known(kindDiscover)
 		return seg != nil && seg.discover.extensions[mcp.ExtensionTasks]
@@ -120,7 +120,7 @@ func missingTasks() *mcp.Error {
 const serviceCredential = "service"
 
 // read answers resources/read, from the cache where the upstream allowed it.
-func (d *domain) read(ctx context.Context, c *Call) (*Reply, error) {
+func (d *roster) read(ctx context.Context, c *Call) (*Reply, error) {
 	r := c.Request
 	if !r.URI.IsString {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "params.uri must be a string")
@@ -154,16 +154,12 @@ func (d *domain) read(ctx context.Context, c *Call) (*Reply, error) {
 		d.log.Warn("read a generation from the cache", "error", err)
 		return d.relay(ctx, c, t)
 	}
-	return d.relayKeeping(ctx, c, t, func(msg *mcp.Message) { d.keep(ctx, topic, t.name, msg, gen) })
+	return d.relayKeeping(ctx, c, t, func(msg *mcp.Message) { d.keep(ctx, t.member, t.name, msg, gen) })
 }
 
 // keep stores a complete result that may be reused.
-func (d *domain) keep(ctx context.Context, topic cache.Topic, uri string, msg *mcp.Message, gen uint64) {
+func (d *roster) keep(ctx context.Context, m *member, uri string, msg *mcp.Message, gen uint64) {
 	if msg.Kind != mcp.KindResult || (msg.ResultType.IsString && msg.ResultType.Value != mcp.ResultComplete) {
-		return
-	}
-	m := d.member(topic.Upstream)
-	if m == nil {
 		return
 	}
 	ttl := m.ttlOf(msg, 0)
@@ -171,7 +167,7 @@ func (d *domain) keep(ctx context.Context, topic cache.Topic, uri string, msg *m
 		return
 	}
 	public := msg.CacheScope.Value == "public"
-	key := cache.Key{Topic: topic, Credential: serviceCredential, Param: uri}
+	key := cache.Key{Topic: m.topic(mcp.MethodResourcesRead), Credential: serviceCredential, Param: uri}
 	if public {
 		key.Credential = ""
 	}
@@ -189,7 +185,7 @@ func (d *domain) keep(ctx context.Context, topic cache.Topic, uri string, msg *m
 }
 
 // replay answers with a stored message of the upstream.
-func (d *domain) replay(ctx context.Context, c *Call, t *target, raw []byte, left time.Duration) (*Reply, error) {
+func (d *roster) replay(ctx context.Context, c *Call, t *target, raw []byte, left time.Duration) (*Reply, error) {
 	msg, err := mcp.ParseMessage(raw, d.fed.opts.Limits.MaxDepth)
 	if err != nil {
 		return nil, t.member.nonsense(classProtocol, "a stored answer: %w", err)

@@ -12,7 +12,7 @@ import (
 
 // discover answers server/discover: for one upstream with what it said itself,
 // else with what all offer together (2026-07-28, server/discover).
-func (d *domain) discover(ctx context.Context, c *Call) (*Reply, error) {
+func (d *roster) discover(ctx context.Context, c *Call) (*Reply, error) {
 	members := d.at(c.Endpoint.Alias)
 	parts := d.gather(ctx, members, kindDiscover)
 	if err := ctx.Err(); err != nil {
@@ -49,7 +49,7 @@ func (d *domain) discover(ctx context.Context, c *Call) (*Reply, error) {
 
 // discoverOne relays one upstream's answer with the versions that both speak and
 // the time that is left.
-func (d *domain) discoverOne(c *Call, members []*member, parts []part) *Reply {
+func (d *roster) discoverOne(c *Call, members []*member, parts []part) *Reply {
 	raw := parts[0].seg.discover.raw
 	whole := mcp.Span{Start: 0, End: len(raw)}
 	h := d.hints(parts)
@@ -116,7 +116,7 @@ func appendCapabilities(b []byte, known []*discovered) []byte {
 
 // instructions composes the upstreams' instructions, each under its alias and
 // bounded.
-func (d *domain) instructions(members []*member, known []*discovered) string {
+func (d *roster) instructions(members []*member, known []*discovered) string {
 	var sb strings.Builder
 	for i, c := range known {
 		if c == nil || c.instructions == "" {

@@ -10,6 +10,7 @@ import (
 	"github.com/causeway-mcp/causeway/cache"
 	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/upstream"
+	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
 
 // member is one upstream of a tenant under one version of its configuration,
@@ -20,6 +21,9 @@ type member struct {
 	doer   upstream.Doer
 	slots  [kinds]slot
 	calls  atomic.Int64 // requests that may change something, counted when they begin and end
+
+	life    sync.Mutex
+	retired bool // has no series any more
 }
 
 // newMember makes the member and its client.
@@ -82,7 +86,33 @@ func (m *member) close() {
 	if c, ok := m.doer.(interface{ Close() }); ok {
 		c.Close()
 	}
+}
+
+// retire drops the member's series, and sees to it that what is still under way
+// does not bring them back. It comes before another member of its alias is made.
+func (m *member) retire() {
+	m.life.Lock()
+	defer m.life.Unlock()
+	m.retired = true
 	m.domain.fed.metrics.forget(m)
+}
+
+// counted notes the size of one of the member's lists.
+func (m *member) counted(k kind, n int) {
+	m.life.Lock()
+	defer m.life.Unlock()
+	if !m.retired {
+		m.domain.fed.metrics.items(m, k, n)
+	}
+}
+
+// forgetReads drops what is cached of the member's resources: if the same
+// registration comes back, it may be another server.
+func (m *member) forgetReads() {
+	topic := m.topic(mcp.MethodResourcesRead)
+	if _, err := m.domain.fed.opts.Cache.Invalidate(m.domain.ctx, topic, ""); err != nil {
+		m.domain.log.Warn("invalidate the cache", "upstream", m.conf.Alias, "method", topic.Method, "error", err)
+	}
 }
 
 // domain is one tenant at run time.
@@ -93,18 +123,17 @@ type domain struct {
 	hub  *hub
 
 	used atomic.Int64 // when it was last used, in Unix nanoseconds
+	held atomic.Int64 // who uses it now: it is not idle
 	busy atomic.Int64 // requests under way
+
+	roster atomic.Pointer[roster]
 
 	ctx    context.Context // ends when the domain is closed
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
-	mu      sync.RWMutex
-	closed  bool
-	snap    *tenant.Tenant
-	members []*member // in the order of registration
-	byAlias map[string]*member
-	views   map[viewKey]*view
+	mu     sync.RWMutex
+	closed bool // no work begins any more
 }
 
 // newDomain loads a tenant.
@@ -113,38 +142,28 @@ func newDomain(f *Federation, t *tenant.Tenant) *domain {
 	//nolint:gosec // the cancel function is kept and called by close
 	d.ctx, d.cancel = context.WithCancel(f.ctx)
 	d.hub = newHub(d)
-	d.configure(t)
+	d.roster.Store(newRoster(d, t, nil))
 	return d
 }
 
-// configure takes a new snapshot: members whose configuration did not change
-// stay with all that is known of them.
+// current gives what the tenant consists of now.
+func (d *domain) current() *roster { return d.roster.Load() }
+
+// configure takes a new snapshot. Calls come one after the other.
 func (d *domain) configure(t *tenant.Tenant) {
-	d.mu.Lock()
-	old := d.byAlias
-	d.snap = t
-	d.members = make([]*member, 0, len(t.Upstreams))
-	d.byAlias = make(map[string]*member, len(t.Upstreams))
-	d.views = map[viewKey]*view{}
-	for _, conf := range t.Upstreams {
-		m := old[conf.Alias]
-		if m == nil || m.conf.Version != conf.Version {
-			m = newMember(d, conf)
-		}
-		d.members = append(d.members, m)
-		d.byAlias[conf.Alias] = m
+	old := d.current()
+	next := newRoster(d, t, old)
+	gone := old.without(next)
+	for _, m := range gone {
+		m.retire()
 	}
-	var gone []*member
-	for alias, m := range old {
-		if d.byAlias[alias] != m {
-			gone = append(gone, m)
-		}
+	if !d.hub.reconfigure(next) {
+		gone = next.without(old) // the domain is closed
 	}
-	d.mu.Unlock()
 	for _, m := range gone {
 		m.close()
+		m.forgetReads()
 	}
-	d.hub.reconfigured()
 }
 
 // run starts work that outlives a request; close waits for it. It does nothing
@@ -159,49 +178,15 @@ func (d *domain) run(work func(ctx context.Context)) bool {
 	return true
 }
 
-// close ends all that the domain does, and waits for it within ctx.
-func (d *domain) close(ctx context.Context) {
-	d.hub.close(ctx)
+// close ends all that the domain does, and waits for it.
+func (d *domain) close() {
+	d.hub.close()
 	d.mu.Lock()
 	d.closed = true
-	members := d.members
 	d.mu.Unlock()
 	d.cancel()
 	d.work.Wait()
-	for _, m := range members {
+	for _, m := range d.current().members {
 		m.close()
 	}
-}
-
-// member gives the member with that alias, or nil.
-func (d *domain) member(alias string) *member {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	return d.byAlias[alias]
-}
-
-// all gives the members in the order of their registration. The slice is not to
-// be changed.
-func (d *domain) all() []*member {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	return d.members
-}
-
-// at gives the members behind an endpoint's alias: one, or all when it is empty.
-func (d *domain) at(alias string) []*member {
-	if alias == "" {
-		return d.all()
-	}
-	if m := d.member(alias); m != nil {
-		return []*member{m}
-	}
-	return nil
-}
-
-// tenant gives the current snapshot.
-func (d *domain) tenant() *tenant.Tenant {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	return d.snap
 }

@@ -267,3 +267,11 @@ func newFakeRig(tb testing.TB, fakes map[string]upstream.Doer, change func(*Opti
 func fakeUp(alias string) tenant.Upstream {
 	return tenant.Upstream{Alias: alias, URL: "http://" + alias + ".invalid/", Prefix: tenant.PrefixAlias, Version: "1"}
 }
+
+// registryOf gives the registry of a rig's metrics.
+func registryOf(f *Federation) prometheus.Gatherer {
+	return f.opts.Metrics.(prometheus.Gatherer) //nolint:forcetypeassert // a rig's is a *prometheus.Registry
+}
+
+// member gives the tenant's member with that alias, or nil.
+func (d *domain) member(alias string) *member { return d.current().byAlias[alias] }

@@ -11,7 +11,7 @@ import (
 )
 
 // list answers one of the list methods from the view.
-func (d *domain) list(ctx context.Context, c *Call, k kind) (*Reply, error) {
+func (d *roster) list(ctx context.Context, c *Call, k kind) (*Reply, error) {
 	members := d.at(c.Endpoint.Alias)
 	parts := d.gather(ctx, members, k)
 	if err := ctx.Err(); err != nil {
@@ -57,7 +57,7 @@ func (d *domain) list(ctx context.Context, c *Call, k kind) (*Reply, error) {
 
 // from finds where a page starts. All pages of one walk have the scope of the
 // first (2026-07-28, server/utilities/caching).
-func (d *domain) from(c *Call, k kind, v *view, h *hints) (int, error) {
+func (d *roster) from(c *Call, k kind, v *view, h *hints) (int, error) {
 	given := c.Request.Cursor
 	if !given.Ok() {
 		return 0, nil
@@ -74,8 +74,8 @@ func (d *domain) from(c *Call, k kind, v *view, h *hints) (int, error) {
 }
 
 // pageSize is how many items one page of the tenant's lists holds.
-func (d *domain) pageSize() int {
-	if n := d.tenant().PageSize; n > 0 {
+func (d *roster) pageSize() int {
+	if n := d.snap.PageSize; n > 0 {
 		return n
 	}
 	return d.fed.opts.Limits.PageSize
@@ -116,7 +116,7 @@ type hints struct {
 
 // hints gives the least time left among the parts, 0 when one is missing or
 // stale, and the strictest scope.
-func (d *domain) hints(parts []part) hints {
+func (d *roster) hints(parts []part) hints {
 	h := hints{ttl: maxTTL, public: true}
 	now := d.fed.now()
 	for _, p := range parts {
@@ -147,7 +147,7 @@ func (h hints) append(b []byte) []byte {
 
 // appendMeta writes `_meta` of a result of ours. own is the segment of the only
 // upstream behind the endpoint, whose `_meta` is kept; nil for merged lists.
-func (d *domain) appendMeta(b []byte, own *segment, members []*member, parts []part) []byte {
+func (d *roster) appendMeta(b []byte, own *segment, members []*member, parts []part) []byte {
 	partial := slices.ContainsFunc(parts, func(p part) bool { return p.reason != "" })
 	if own != nil && len(own.meta) > 0 && own.meta[0] == '{' {
 		b = append(b, `,"_meta":`...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/causeway-mcp/causeway/upstream/mcp"
@@ -12,7 +13,8 @@ import (
 // hub fans one tenant's notifications out to its listen streams, and keeps one
 // listener for each upstream that somebody listens to.
 type hub struct {
-	domain *domain
+	domain  *domain
+	streams atomic.Int64 // how many are open
 
 	mu        sync.Mutex
 	closed    bool
@@ -57,35 +59,45 @@ func (k kind) told() kind {
 	return k
 }
 
-// streams counts the open listen streams.
-func (h *hub) streams() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.open)
-}
-
 // subscribe opens a listen stream for a checked subscriptions/listen request. It
 // asks no upstream: what is granted follows from what is known
 // (2026-07-28, basic/patterns/subscriptions).
-func (h *hub) subscribe(_ context.Context, c *Call) (*Subscription, error) {
-	s, err := h.read(c)
-	if err != nil {
-		return nil, err
+func (h *hub) subscribe(c *Call) (*Subscription, error) {
+	for {
+		d := h.domain.current()
+		if c.Endpoint.Alias != "" && d.byAlias[c.Endpoint.Alias] == nil {
+			return nil, ErrNoEndpoint
+		}
+		s, err := h.read(d, c)
+		if err != nil {
+			return nil, err
+		}
+		if ok, err := h.join(d, s); ok || err != nil {
+			return &Subscription{Ack: s.ack(), C: s.ch, End: s.end(), close: func() { h.leave(s) }}, err
+		}
 	}
-	limit := h.domain.tenant().Limits.ListenStreams
+}
+
+// join takes in a stream that was made for d; false when the tenant is another
+// one by now.
+func (h *hub) join(d *roster, s *stream) (bool, error) {
+	limit := d.snap.Limits.ListenStreams
 	if limit <= 0 {
 		limit = h.domain.fed.opts.Limits.ListenStreams
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closed {
-		return nil, ErrNoEndpoint
-	}
-	if len(h.open) >= limit {
+	switch {
+	case h.closed:
+		return false, ErrNoEndpoint
+	case h.domain.current() != d:
+		return false, nil
+	case len(h.open) >= limit:
 		h.domain.fed.metrics.rejected(h.domain.name, "listen_streams")
-		return nil, overQuota("too many listen streams of this tenant are open", time.Minute)
+		return false, overQuota("too many listen streams of this tenant are open", time.Minute)
 	}
 	h.open[s] = struct{}{}
+	h.streams.Add(1)
 	for _, k := range listKinds {
 		if key := (viewKey{s.alias, k}); s.wants[k] {
 			if _, ok := h.told[key]; !ok {
@@ -94,11 +106,11 @@ func (h *hub) subscribe(_ context.Context, c *Call) (*Subscription, error) {
 		}
 	}
 	h.employ()
-	return &Subscription{Ack: s.ack(), C: s.ch, End: s.end(), close: func() { h.leave(s) }}, nil
+	return true, nil
 }
 
 // read checks the filter and finds what can be granted.
-func (h *hub) read(c *Call) (*stream, error) {
+func (h *hub) read(d *roster, c *Call) (*stream, error) {
 	r := c.Request
 	if !r.Notifications.Ok() || r.Raw[r.Notifications.Start] != '{' {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "params.notifications must be an object")
@@ -118,12 +130,12 @@ func (h *hub) read(c *Call) (*stream, error) {
 		case "resourcesListChanged":
 			s.wants[kindResources], err = readBool(r.Raw, m)
 		case "resourceSubscriptions":
-			s.uris, err = readWatches(r.Raw, m, h.watchResource(c))
+			s.uris, err = readWatches(r.Raw, m, h.watchResource(d, c))
 		case "taskIds":
 			if !declares(r, mcp.ExtensionTasks) {
 				return nil, missingTasks()
 			}
-			s.tasks, err = readWatches(r.Raw, m, h.watchTask(c))
+			s.tasks, err = readWatches(r.Raw, m, h.watchTask(d, c))
 		}
 		if err != nil {
 			return nil, err
@@ -222,6 +234,7 @@ func (h *hub) finish(s *stream) {
 	}
 	s.ended = true
 	delete(h.open, s)
+	h.streams.Add(-1)
 	close(s.ch)
 }
 
@@ -253,7 +266,7 @@ func (h *hub) employ() {
 	}
 	for s := range h.open {
 		if s.wants != ([kindResources + 1]bool{}) {
-			for _, m := range h.domain.at(s.alias) {
+			for _, m := range h.domain.current().at(s.alias) {
 				want(m)
 			}
 		}
@@ -265,13 +278,13 @@ func (h *hub) employ() {
 		}
 	}
 	for m, l := range h.listeners {
-		if need[m] == nil || h.domain.member(m.conf.Alias) != m {
+		if need[m] == nil || !h.domain.current().has(m) {
 			l.stop()
 			delete(h.listeners, m)
 		}
 	}
 	for m, in := range need {
-		if h.domain.member(m.conf.Alias) != m {
+		if !h.domain.current().has(m) {
 			continue
 		}
 		if l := h.listeners[m]; l != nil {
@@ -371,11 +384,11 @@ func (h *hub) flush() {
 // digest is that of the view, or of the two views that make the list of
 // resources.
 func (h *hub) digest(key viewKey) [32]byte {
-	d := h.domain.view(key.alias, key.kind).digest
+	d := h.domain.current().view(key.alias, key.kind).digest
 	if key.kind != kindResources {
 		return d
 	}
-	t := h.domain.view(key.alias, kindTemplates).digest
+	t := h.domain.current().view(key.alias, kindTemplates).digest
 	return sha256.Sum256(append(d[:], t[:]...))
 }
 
@@ -390,22 +403,25 @@ func changedMethod(k kind) (method, label string) {
 	}
 }
 
-// reconfigured is told that the tenant's snapshot changed: members came or went.
-func (h *hub) reconfigured() {
+// reconfigure makes next what the tenant consists of; false once the hub is
+// closed. It holds the lock all the while, so that nothing that is told meanwhile
+// counts as told of the members that came or went.
+func (h *hub) reconfigure(next *roster) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		return
+		return false
 	}
+	h.domain.roster.Store(next)
 	for s := range h.open {
-		if s.alias != "" && h.domain.member(s.alias) == nil {
+		if s.alias != "" && next.byAlias[s.alias] == nil {
 			h.finish(s)
 			continue
 		}
 		// A watched upstream that went or has another configuration: the client
 		// must ask anew to learn what it may watch.
 		for _, w := range append(append([]watch(nil), s.uris...), s.tasks...) {
-			if h.domain.member(w.member.conf.Alias) != w.member {
+			if !next.has(w.member) {
 				h.finish(s)
 				break
 			}
@@ -415,7 +431,7 @@ func (h *hub) reconfigured() {
 	for key := range h.told {
 		h.dirty[key] = true
 	}
-	for _, m := range h.domain.all() {
+	for _, m := range next.members {
 		for k := range kindDiscover {
 			if m.known(k) == nil && h.listeners[m] != nil {
 				h.listeners[m].reread(k)
@@ -423,11 +439,12 @@ func (h *hub) reconfigured() {
 		}
 	}
 	h.schedule()
+	return true
 }
 
 // close ends all streams gracefully. The listeners end with the domain's
 // context.
-func (h *hub) close(context.Context) {
+func (h *hub) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = true

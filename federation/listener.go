@@ -396,7 +396,7 @@ func (l *listener) reread(k kind) {
 			case <-ctx.Done():
 				return
 			}
-			if l.hub.domain.member(l.member.conf.Alias) != l.member {
+			if !l.hub.domain.current().has(l.member) {
 				return
 			}
 		}

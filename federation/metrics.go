@@ -55,6 +55,11 @@ func (m *metrics) rejected(tenant, quota string) {
 	m.quota.WithLabelValues(tenant, quota).Inc()
 }
 
+// forgetTenant drops the series of a tenant that goes, but for its members'.
+func (m *metrics) forgetTenant(name string) {
+	m.quota.DeletePartialMatch(prometheus.Labels{"tenant": name})
+}
+
 // forget drops the series of a member that goes.
 func (m *metrics) forget(mb *member) {
 	for k := range kindDiscover {

@@ -19,7 +19,7 @@ const classProtocol = upstream.ClassProtocol
 // exchange is one relayed request: what is needed to turn it into the upstream's
 // form and the answer back into the client's.
 type exchange struct {
-	domain  *domain
+	domain  *roster
 	call    *Call
 	target  *target
 	mapURI  uriMapper // nil where nothing is exposed under another URI
@@ -30,12 +30,12 @@ type exchange struct {
 }
 
 // relay sends the request to its target and gives the answer.
-func (d *domain) relay(ctx context.Context, c *Call, t *target) (*Reply, error) {
+func (d *roster) relay(ctx context.Context, c *Call, t *target) (*Reply, error) {
 	return d.relayKeeping(ctx, c, t, nil)
 }
 
 // relayKeeping is relay with a look at the final message.
-func (d *domain) relayKeeping(ctx context.Context, c *Call, t *target, keep func(*mcp.Message)) (*Reply, error) {
+func (d *roster) relayKeeping(ctx context.Context, c *Call, t *target, keep func(*mcp.Message)) (*Reply, error) {
 	x := exchange{domain: d, call: c, target: t, keep: keep}
 	x.mapURI = d.exposeURI(ctx, c.Endpoint, t.member)
 	reply, err := x.do(ctx)

@@ -36,7 +36,7 @@ func unknown(k kind, name string) *mcp.Error {
 }
 
 // lookup finds an exposed name in the view of what is known.
-func (d *domain) lookup(alias string, k kind, exposed string) *target {
+func (d *roster) lookup(alias string, k kind, exposed string) *target {
 	v := d.view(alias, k)
 	i, ok := v.index[exposed]
 	if !ok {
@@ -49,12 +49,12 @@ func (d *domain) lookup(alias string, k kind, exposed string) *target {
 // resolve finds the tool or prompt behind an exposed name. A name that could
 // belong to a member but is not known causes one folded refresh of that member's
 // list before it is refused.
-func (d *domain) resolve(ctx context.Context, c *Call, k kind, exposed string) (*target, error) {
+func (d *roster) resolve(ctx context.Context, c *Call, k kind, exposed string) (*target, error) {
 	if t := d.lookup(c.Endpoint.Alias, k, exposed); t != nil {
 		return t, nil
 	}
 	candidates := d.candidates(c.Endpoint.Alias, exposed)
-	d.refreshAll(ctx, candidates, k)
+	refreshAll(ctx, candidates, k)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -70,19 +70,19 @@ func (d *domain) resolve(ctx context.Context, c *Call, k kind, exposed string) (
 }
 
 // candidates gives the members that an exposed name may belong to.
-func (d *domain) candidates(alias, exposed string) []*member {
+func (d *roster) candidates(alias, exposed string) []*member {
 	if alias != "" {
 		return d.at(alias)
 	}
-	sep := d.tenant().Separator
-	return slices.DeleteFunc(slices.Clone(d.all()), func(m *member) bool {
+	sep := d.snap.Separator
+	return slices.DeleteFunc(slices.Clone(d.members), func(m *member) bool {
 		return m.conf.Prefix != tenant.PrefixNone && !strings.HasPrefix(exposed, m.conf.Alias+sep)
 	})
 }
 
 // refreshAll refreshes one list of several members at the same time, each within
 // its deadline.
-func (d *domain) refreshAll(ctx context.Context, members []*member, k kind) {
+func refreshAll(ctx context.Context, members []*member, k kind) {
 	var wg sync.WaitGroup
 	for _, m := range members {
 		wg.Go(func() {
@@ -108,10 +108,10 @@ func (m *member) failure(k kind) upstream.Class {
 
 // locate finds the upstream behind a resource's exposed URI. URIs that are in no
 // list (expansions of templates, links from results) are routed by their alias.
-func (d *domain) locate(ctx context.Context, c *Call, uri string) (*target, error) {
+func (d *roster) locate(ctx context.Context, c *Call, uri string) (*target, error) {
 	alias := c.Endpoint.Alias
 	if alias != "" {
-		t := &target{member: d.member(alias), name: uri}
+		t := &target{member: d.byAlias[alias], name: uri}
 		if seg := t.member.known(kindResources); seg != nil {
 			t.item = seg.index[uri]
 		}
@@ -123,7 +123,7 @@ func (d *domain) locate(ctx context.Context, c *Call, uri string) (*target, erro
 		}
 	}
 	if a, original, ok := splitURI(uri); ok {
-		if m := d.member(a); m != nil {
+		if m := d.byAlias[a]; m != nil {
 			return &target{member: m, name: original}, nil
 		}
 	}
@@ -132,7 +132,7 @@ func (d *domain) locate(ctx context.Context, c *Call, uri string) (*target, erro
 
 // locateBare finds a URI without an alias among the upstreams with prefix none:
 // by their lists, then by their templates, else it goes to the only one.
-func (d *domain) locateBare(ctx context.Context, uri string) (*target, error) {
+func (d *roster) locateBare(ctx context.Context, uri string) (*target, error) {
 	bare := d.bareMembers()
 	if len(bare) == 0 {
 		return nil, unknown(kindResources, uri)
@@ -143,8 +143,8 @@ func (d *domain) locateBare(ctx context.Context, uri string) (*target, error) {
 	if t := d.bareOwner(bare, uri); t != nil {
 		return t, nil
 	}
-	d.refreshAll(ctx, bare, kindResources)
-	d.refreshAll(ctx, bare, kindTemplates)
+	refreshAll(ctx, bare, kindResources)
+	refreshAll(ctx, bare, kindTemplates)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -155,13 +155,13 @@ func (d *domain) locateBare(ctx context.Context, uri string) (*target, error) {
 }
 
 // bareMembers gives the members with prefix none.
-func (d *domain) bareMembers() []*member {
-	return slices.DeleteFunc(slices.Clone(d.all()), func(m *member) bool { return m.conf.Prefix != tenant.PrefixNone })
+func (d *roster) bareMembers() []*member {
+	return slices.DeleteFunc(slices.Clone(d.members), func(m *member) bool { return m.conf.Prefix != tenant.PrefixNone })
 }
 
 // bareOwner finds a URI among the lists and templates of members with prefix
 // none.
-func (d *domain) bareOwner(bare []*member, uri string) *target {
+func (d *roster) bareOwner(bare []*member, uri string) *target {
 	if t := d.lookup("", kindResources, uri); t != nil {
 		return t
 	}
@@ -179,7 +179,7 @@ func (d *domain) bareOwner(bare []*member, uri string) *target {
 
 // exposeURI gives the URI under which clients of the endpoint know one of the
 // member's; ok is false when it is the same.
-func (d *domain) exposeURI(ctx context.Context, endpoint Endpoint, m *member) uriMapper {
+func (d *roster) exposeURI(ctx context.Context, endpoint Endpoint, m *member) uriMapper {
 	if endpoint.Alias != "" {
 		return nil
 	}
@@ -197,7 +197,7 @@ func (d *domain) exposeURI(ctx context.Context, endpoint Endpoint, m *member) ur
 
 // clashes tells whether the URI of an upstream with prefix none is known to
 // belong to another one.
-func (d *domain) clashes(m *member, uri string) bool {
+func (d *roster) clashes(m *member, uri string) bool {
 	t := d.lookup("", kindResources, uri)
 	return t != nil && t.member != m
 }
@@ -218,7 +218,7 @@ func (m *member) hasResource(ctx context.Context, uri string) bool {
 		}
 	}
 	for _, k := range missing {
-		m.domain.refreshAll(ctx, []*member{m}, k)
+		refreshAll(ctx, []*member{m}, k)
 	}
 	if seg := m.known(kindResources); seg != nil && seg.index[uri] != nil {
 		return true
@@ -230,15 +230,15 @@ func (m *member) hasResource(ctx context.Context, uri string) bool {
 }
 
 // locateKnown finds the upstream of an exposed URI without asking anyone.
-func (d *domain) locateKnown(alias, uri string) *target {
+func (d *roster) locateKnown(alias, uri string) *target {
 	if alias != "" {
-		return &target{member: d.member(alias), name: uri}
+		return &target{member: d.byAlias[alias], name: uri}
 	}
 	if t := d.lookup("", kindResources, uri); t != nil {
 		return t
 	}
 	if a, original, ok := splitURI(uri); ok {
-		if m := d.member(a); m != nil {
+		if m := d.byAlias[a]; m != nil {
 			return &target{member: m, name: original}
 		}
 	}
@@ -250,12 +250,12 @@ func (d *domain) locateKnown(alias, uri string) *target {
 }
 
 // locateTask finds the upstream of an exposed task id.
-func (d *domain) locateTask(alias, id string) *target {
+func (d *roster) locateTask(alias, id string) *target {
 	if alias != "" {
-		return &target{member: d.member(alias), name: id}
+		return &target{member: d.byAlias[alias], name: id}
 	}
 	if a, own, ok := strings.Cut(id, "+"); ok {
-		if m := d.member(a); m != nil {
+		if m := d.byAlias[a]; m != nil {
 			return &target{member: m, name: own}
 		}
 	}

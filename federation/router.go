@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/upstream"
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
@@ -31,6 +30,7 @@ type Federation struct {
 	mu      sync.RWMutex
 	closed  bool
 	domains map[string]*domain
+	loading map[string]*loading
 }
 
 // New makes a Federation. Close ends it.
@@ -47,6 +47,7 @@ func New(opts Options) (*Federation, error) {
 		metrics: newMetrics(opts.Metrics),
 		now:     opts.Now,
 		domains: map[string]*domain{},
+		loading: map[string]*loading{},
 	}
 	f.clientInfo = append(f.clientInfo, `{"name":"causeway","title":"Causeway","version":`...)
 	f.clientInfo = append(mcp.AppendQuote(f.clientInfo, opts.Version), '}')
@@ -59,137 +60,8 @@ func New(opts Options) (*Federation, error) {
 // nextID gives an id that no other request of this process has.
 func (f *Federation) nextID() int64 { return f.lastID.Add(1) }
 
-// Check gives an error, which is ErrNoEndpoint, when nothing is registered for
-// the endpoint.
-func (f *Federation) Check(ctx context.Context, e Endpoint) error {
-	_, err := f.domain(ctx, e)
-	return err
-}
-
-// domain gives the endpoint's tenant, loading it on first use.
-func (f *Federation) domain(ctx context.Context, e Endpoint) (*domain, error) {
-	f.mu.RLock()
-	d := f.domains[e.Tenant]
-	f.mu.RUnlock()
-	if d == nil {
-		var err error
-		if d, err = f.loadDomain(ctx, e.Tenant); err != nil {
-			return nil, err
-		}
-	}
-	d.used.Store(f.now().UnixNano())
-	if e.Alias != "" && d.member(e.Alias) == nil {
-		return nil, ErrNoEndpoint
-	}
-	return d, nil
-}
-
-func (f *Federation) loadDomain(ctx context.Context, name string) (*domain, error) {
-	t, err := f.opts.Store.Tenant(ctx, name)
-	if errors.Is(err, tenant.ErrNotFound) {
-		return nil, ErrNoEndpoint
-	}
-	if err != nil {
-		return nil, fmt.Errorf("load tenant %s: %w", name, err)
-	}
-	d, fresh := f.admit(name, t)
-	if d == nil {
-		return nil, ErrNoEndpoint
-	}
-	if fresh {
-		// What changed between reading and admitting the tenant told nobody.
-		if now, err := f.opts.Store.Tenant(ctx, name); err == nil && now.Revision != t.Revision {
-			d.configure(now)
-		} else if errors.Is(err, tenant.ErrNotFound) {
-			f.drop(name, d)
-			return nil, ErrNoEndpoint
-		}
-	}
-	return d, nil
-}
-
-// admit makes the tenant's domain unless there is one; nil once closed.
-func (f *Federation) admit(name string, t *tenant.Tenant) (d *domain, fresh bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		return nil, false
-	}
-	if d := f.domains[name]; d != nil {
-		return d, false
-	}
-	d = newDomain(f, t)
-	f.domains[name] = d
-	return d, true
-}
-
-// changed is told by the store that a tenant's registration changed.
-func (f *Federation) changed(name string) {
-	f.mu.RLock()
-	d := f.domains[name]
-	f.mu.RUnlock()
-	if d == nil {
-		return
-	}
-	t, err := f.opts.Store.Tenant(f.ctx, name)
-	switch {
-	case errors.Is(err, tenant.ErrNotFound):
-		f.drop(name, d)
-	case err != nil:
-		f.log.Error("load changed tenant", "tenant", name, "error", err)
-	default:
-		d.configure(t)
-	}
-}
-
-// drop ends a tenant in this process.
-func (f *Federation) drop(name string, d *domain) {
-	f.mu.Lock()
-	if f.domains[name] == d {
-		delete(f.domains, name)
-	}
-	f.mu.Unlock()
-	d.close(f.ctx)
-	if f.opts.Unloaded != nil {
-		f.opts.Unloaded(name)
-	}
-}
-
-// sweep drops tenants that nobody uses.
-func (f *Federation) sweep() {
-	idle := f.opts.Limits.Idle
-	if idle <= 0 {
-		return
-	}
-	tick := time.NewTicker(max(idle/4, time.Second))
-	defer tick.Stop()
-	for {
-		select {
-		case <-f.ctx.Done():
-			return
-		case <-tick.C:
-		}
-		for name, d := range f.idle(f.now().Add(-idle)) {
-			f.drop(name, d)
-		}
-	}
-}
-
-// idle gives the tenants that were last used before the time and serve nobody.
-func (f *Federation) idle(before time.Time) map[string]*domain {
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	found := map[string]*domain{}
-	for name, d := range f.domains {
-		if d.busy.Load() == 0 && d.hub.streams() == 0 && d.used.Load() < before.UnixNano() {
-			found[name] = d
-		}
-	}
-	return found
-}
-
 // Close ends all listen streams gracefully, then all that runs in the
-// background, within ctx.
+// background. The error is that of ctx when it ended before.
 func (f *Federation) Close(ctx context.Context) error {
 	f.mu.Lock()
 	if f.closed {
@@ -203,7 +75,7 @@ func (f *Federation) Close(ctx context.Context) error {
 	f.stopWatch()
 	var wg sync.WaitGroup
 	for _, d := range domains {
-		wg.Go(func() { d.close(ctx) })
+		wg.Go(d.close)
 	}
 	wg.Wait()
 	f.cancel()
@@ -211,14 +83,26 @@ func (f *Federation) Close(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// Check gives an error, which is ErrNoEndpoint, when nothing is registered for
+// the endpoint.
+func (f *Federation) Check(ctx context.Context, e Endpoint) error {
+	d, err := f.enter(ctx, e)
+	if err != nil {
+		return err
+	}
+	d.leave()
+	return nil
+}
+
 // Handle answers one request (not subscriptions/listen). The error is an
 // *mcp.Error, an *upstream.Error, ErrNoEndpoint or that of a cancelled ctx.
 func (f *Federation) Handle(ctx context.Context, c *Call) (*Reply, error) {
-	d, err := f.domain(ctx, c.Endpoint)
+	d, err := f.enter(ctx, c.Endpoint)
 	if err != nil {
 		return nil, err
 	}
-	limit := int64(d.tenant().Limits.InFlight)
+	defer d.leave()
+	limit := int64(d.snap.Limits.InFlight)
 	if limit <= 0 {
 		limit = int64(f.opts.Limits.InFlight)
 	}
@@ -231,7 +115,7 @@ func (f *Federation) Handle(ctx context.Context, c *Call) (*Reply, error) {
 }
 
 // handle dispatches a request: merge, route by name, or answer here.
-func (d *domain) handle(ctx context.Context, c *Call) (*Reply, error) {
+func (d *roster) handle(ctx context.Context, c *Call) (*Reply, error) {
 	switch c.Request.Method {
 	case mcp.MethodDiscover:
 		return d.discover(ctx, c)
@@ -258,16 +142,17 @@ func (d *domain) handle(ctx context.Context, c *Call) (*Reply, error) {
 		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "Method not found")
 	}
 	// What the gateway does not know passes to the one upstream.
-	return d.relay(ctx, c, &target{member: d.member(c.Endpoint.Alias)})
+	return d.relay(ctx, c, &target{member: d.byAlias[c.Endpoint.Alias]})
 }
 
 // Listen opens a listen stream. Errors are those of Handle.
 func (f *Federation) Listen(ctx context.Context, c *Call) (*Subscription, error) {
-	d, err := f.domain(ctx, c.Endpoint)
+	d, err := f.enter(ctx, c.Endpoint)
 	if err != nil {
 		return nil, err
 	}
-	return d.hub.subscribe(ctx, c)
+	defer d.leave()
+	return d.hub.subscribe(c)
 }
 
 // CodeOverQuota is the JSON-RPC error code of refusals for quota or rate,

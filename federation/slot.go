@@ -142,7 +142,7 @@ func (s *slot) land(f *flight, seg *segment, err error) {
 	}
 	s.mu.Unlock()
 	if err == nil {
-		m.domain.fed.metrics.items(m, s.kind, len(seg.items))
+		m.counted(s.kind, len(seg.items))
 		if changed {
 			s.report(seg)
 		}

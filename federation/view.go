@@ -20,9 +20,8 @@ type viewKey struct {
 // segments, sorted by exposed name. It is immutable, and the only table: lists
 // are cut from it and calls are routed by it.
 type view struct {
-	snap    *tenant.Tenant // that it was made under
-	segs    []*segment     // that it was made of, one for each member; nil where there is none
-	entries []entry        // sorted by exposed name
+	segs    []*segment // that it was made of, one for each member; nil where there is none
+	entries []entry    // sorted by exposed name
 	index   map[string]int
 	list    []byte   // the elements, joined by commas
 	digest  [32]byte // equal digests mean that a caller sees no difference
@@ -41,7 +40,7 @@ type entry struct {
 
 // view merges what is known now, without waiting. Views are kept until a segment
 // behind them changes.
-func (d *domain) view(alias string, k kind) *view {
+func (d *roster) view(alias string, k kind) *view {
 	members := d.at(alias)
 	segs := make([]*segment, len(members))
 	for i, m := range members {
@@ -51,19 +50,17 @@ func (d *domain) view(alias string, k kind) *view {
 }
 
 // merge gives the view of these segments.
-func (d *domain) merge(key viewKey, members []*member, segs []*segment) *view {
-	d.mu.RLock()
-	snap, kept := d.snap, d.views[key]
-	d.mu.RUnlock()
-	if kept != nil && kept.snap == snap && slices.Equal(kept.segs, segs) {
+func (d *roster) merge(key viewKey, members []*member, segs []*segment) *view {
+	d.views.RLock()
+	kept := d.views.kept[key]
+	d.views.RUnlock()
+	if kept != nil && slices.Equal(kept.segs, segs) {
 		return kept
 	}
-	v := buildView(key, snap, members, segs)
-	d.mu.Lock()
-	if d.snap == snap {
-		d.views[key] = v
-	}
-	d.mu.Unlock()
+	v := buildView(key, d.snap, members, segs)
+	d.views.Lock()
+	d.views.kept[key] = v
+	d.views.Unlock()
 	for _, c := range v.clashes {
 		if kept == nil || !slices.Contains(kept.clashes, c) {
 			d.log.Warn("exposed name is taken", "method", key.kind.method(), "name", c.name, "reason", c.reason)
@@ -76,7 +73,7 @@ func (d *domain) merge(key viewKey, members []*member, segs []*segment) *view {
 // separator and they cannot clash; then the names of upstreams with prefix none,
 // in the order of their registration.
 func buildView(key viewKey, snap *tenant.Tenant, members []*member, segs []*segment) *view {
-	v := &view{snap: snap, segs: segs, complete: true, index: map[string]int{}}
+	v := &view{segs: segs, complete: true, index: map[string]int{}}
 	rows := rowBuilder{key: key, sep: snap.Separator, taken: map[string]bool{}, view: v}
 	size := 0
 	for _, bare := range []bool{false, true} {

@@ -14,9 +14,9 @@ type watch struct {
 }
 
 // watchResource finds the upstream of a resource that may be subscribed to.
-func (h *hub) watchResource(c *Call) func(string) *target {
+func (h *hub) watchResource(d *roster, c *Call) func(string) *target {
 	return func(uri string) *target {
-		t := h.domain.locateKnown(c.Endpoint.Alias, uri)
+		t := d.locateKnown(c.Endpoint.Alias, uri)
 		if t == nil || !t.member.canSubscribe() {
 			return nil
 		}
@@ -25,9 +25,9 @@ func (h *hub) watchResource(c *Call) func(string) *target {
 }
 
 // watchTask finds the upstream of a task.
-func (h *hub) watchTask(c *Call) func(string) *target {
+func (h *hub) watchTask(d *roster, c *Call) func(string) *target {
 	return func(id string) *target {
-		t := h.domain.locateTask(c.Endpoint.Alias, id)
+		t := d.locateTask(c.Endpoint.Alias, id)
 		if t == nil {
 			return nil
 		}
@@ -47,10 +47,11 @@ func (h *hub) watchTask(c *Call) func(string) *target {
 // subscribed to, which makes sense for clients that subscribe to one at a time.
 // The errors are those of Handle.
 func (f *Federation) Watchable(ctx context.Context, c *Call) error {
-	d, err := f.domain(ctx, c.Endpoint)
+	d, err := f.enter(ctx, c.Endpoint)
 	if err != nil {
 		return err
 	}
+	defer d.leave()
 	if !c.Request.URI.IsString {
 		return mcp.Errorf(mcp.CodeInvalidParams, "params.uri must be a string")
 	}

@@ -1,0 +1,222 @@
+package federation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/causeway-mcp/causeway/federation/tenant"
+)
+
+// enter gives what an endpoint's tenant consists of, loading it on first use. It
+// is not dropped as idle before leave.
+func (f *Federation) enter(ctx context.Context, e Endpoint) (*roster, error) {
+	f.mu.RLock()
+	d := f.hold(e.Tenant)
+	f.mu.RUnlock()
+	if d == nil {
+		var err error
+		if d, err = f.load(ctx, e.Tenant); err != nil {
+			return nil, err
+		}
+	}
+	now := d.current()
+	if e.Alias != "" && now.byAlias[e.Alias] == nil {
+		d.leave()
+		return nil, ErrNoEndpoint
+	}
+	return now, nil
+}
+
+// hold gives the tenant's domain, held, or nil. The caller holds the lock.
+func (f *Federation) hold(name string) *domain {
+	d := f.domains[name]
+	if d != nil {
+		d.held.Add(1)
+	}
+	return d
+}
+
+// leave ends what enter began.
+func (d *domain) leave() {
+	d.used.Store(d.fed.now().UnixNano())
+	d.held.Add(-1)
+}
+
+// loading is a tenant that is being loaded.
+type loading struct {
+	done    chan struct{}
+	changed bool // the registration changed meanwhile; guarded by the Federation
+}
+
+// load gives the tenant's domain, held. Of several callers one loads it.
+func (f *Federation) load(ctx context.Context, name string) (*domain, error) {
+	for {
+		f.mu.Lock()
+		if f.closed {
+			f.mu.Unlock()
+			return nil, ErrNoEndpoint
+		}
+		if d := f.hold(name); d != nil {
+			f.mu.Unlock()
+			return d, nil
+		}
+		l, wait := f.loading[name]
+		if !wait {
+			l = &loading{done: make(chan struct{})}
+			f.loading[name] = l
+		}
+		f.mu.Unlock()
+		if !wait {
+			return f.fill(ctx, name, l)
+		}
+		select {
+		case <-l.done:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// fill makes the tenant's domain from the registry, and once more when it changed
+// in between, which nobody would tell.
+func (f *Federation) fill(ctx context.Context, name string, l *loading) (*domain, error) {
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.loading, name)
+		close(l.done)
+	}()
+	var d *domain
+	for {
+		t, err := f.opts.Store.Tenant(ctx, name)
+		switch {
+		case err != nil && d != nil:
+			d.close()
+			fallthrough
+		case err != nil:
+			if errors.Is(err, tenant.ErrNotFound) {
+				return nil, ErrNoEndpoint
+			}
+			return nil, fmt.Errorf("load tenant %s: %w", name, err)
+		case d == nil:
+			d = newDomain(f, t)
+		default:
+			d.configure(t)
+		}
+		switch ok, err := f.admit(name, d, l); {
+		case err != nil:
+			d.close()
+			return nil, err
+		case ok:
+			return d, nil
+		}
+	}
+}
+
+// admit makes the domain known, and holds it; false when the registration changed
+// while it was made.
+func (f *Federation) admit(name string, d *domain, l *loading) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return false, ErrNoEndpoint
+	}
+	if l.changed {
+		l.changed = false
+		return false, nil
+	}
+	d.held.Add(1)
+	f.domains[name] = d
+	return true, nil
+}
+
+// changed is told by the store that a tenant's registration changed.
+func (f *Federation) changed(name string) {
+	f.mu.Lock()
+	d := f.domains[name]
+	if l := f.loading[name]; l != nil {
+		l.changed = true
+	}
+	f.mu.Unlock()
+	if d == nil {
+		return
+	}
+	t, err := f.opts.Store.Tenant(f.ctx, name)
+	switch {
+	case errors.Is(err, tenant.ErrNotFound):
+		for _, m := range d.current().members {
+			m.forgetReads()
+		}
+		f.drop(name, d)
+	case err != nil:
+		f.log.Error("load changed tenant", "tenant", name, "error", err)
+	default:
+		d.configure(t)
+	}
+}
+
+// drop ends a tenant in this process.
+func (f *Federation) drop(name string, d *domain) {
+	f.mu.Lock()
+	f.takeOut(name, d)
+	f.mu.Unlock()
+	f.end(d)
+}
+
+// end closes a domain that was taken out.
+func (f *Federation) end(d *domain) {
+	f.metrics.forgetTenant(d.name)
+	if f.opts.Unloaded != nil {
+		f.opts.Unloaded(d.name)
+	}
+	d.close()
+}
+
+// takeOut makes the domain unknown, and drops its series before another one of
+// the tenant can be made. The caller holds the lock.
+func (f *Federation) takeOut(name string, d *domain) {
+	if f.domains[name] != d {
+		return
+	}
+	delete(f.domains, name)
+	for _, m := range d.current().members {
+		m.retire()
+	}
+}
+
+// sweep drops tenants that nobody uses.
+func (f *Federation) sweep() {
+	idle := f.opts.Limits.Idle
+	if idle <= 0 {
+		return
+	}
+	tick := time.NewTicker(max(idle/4, time.Second))
+	defer tick.Stop()
+	for {
+		select {
+		case <-f.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		f.dropIdle(f.now().Add(-idle))
+	}
+}
+
+// dropIdle drops the tenants that were last used before the time and serve
+// nobody. Whoever enters one holds it under the same lock.
+func (f *Federation) dropIdle(before time.Time) {
+	var idle []*domain
+	f.mu.Lock()
+	for name, d := range f.domains {
+		if d.held.Load() == 0 && d.hub.streams.Load() == 0 && d.used.Load() < before.UnixNano() {
+			f.takeOut(name, d)
+			idle = append(idle, d)
+		}
+	}
+	f.mu.Unlock()
+	for _, d := range idle {
+		f.end(d)
+	}
+}

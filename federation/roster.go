@@ -1,0 +1,67 @@
+package federation
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/causeway-mcp/causeway/federation/tenant"
+)
+
+// roster is what a tenant consists of under one snapshot of its registration. It
+// does not change but for the views that are kept with it. A request uses one
+// roster from its begin to its end, so that what it has found stays there.
+type roster struct {
+	*domain
+	snap    *tenant.Tenant
+	members []*member // in the order of registration; not to be changed
+	byAlias map[string]*member
+	views   views
+}
+
+// views are the latest view of each endpoint and kind.
+type views struct {
+	sync.RWMutex
+	kept map[viewKey]*view
+}
+
+// newRoster makes the roster of a snapshot. Members whose configuration did not
+// change since old, which may be nil, stay with all that is known of them.
+func newRoster(d *domain, t *tenant.Tenant, old *roster) *roster {
+	r := &roster{
+		domain: d, snap: t,
+		members: make([]*member, 0, len(t.Upstreams)),
+		byAlias: make(map[string]*member, len(t.Upstreams)),
+		views:   views{kept: map[viewKey]*view{}},
+	}
+	for _, conf := range t.Upstreams {
+		var m *member
+		if old != nil {
+			m = old.byAlias[conf.Alias]
+		}
+		if m == nil || m.conf.Version != conf.Version {
+			m = newMember(d, conf)
+		}
+		r.members = append(r.members, m)
+		r.byAlias[conf.Alias] = m
+	}
+	return r
+}
+
+// has tells whether the member belongs to the roster.
+func (d *roster) has(m *member) bool { return d.byAlias[m.conf.Alias] == m }
+
+// without gives the members that another roster does not have.
+func (d *roster) without(other *roster) []*member {
+	return slices.DeleteFunc(slices.Clone(d.members), other.has)
+}
+
+// at gives the members behind an endpoint's alias: one, or all when it is empty.
+func (d *roster) at(alias string) []*member {
+	if alias == "" {
+		return d.members
+	}
+	if m := d.byAlias[alias]; m != nil {
+		return []*member{m}
+	}
+	return nil
+}
