@@ -20,7 +20,8 @@ type link interface {
 	// comes through incoming. When ctx ends it stops, with the cause of ctx: the
 	// caller sends notifications/cancelled itself.
 	//
-	// deliver owns the buffers that it is given.
+	// deliver owns the buffers that it is given. It returns io.EOF when it was given
+	// the response, and then request returns nil.
 	request(ctx context.Context, msg []byte, meta linkMeta, deliver func(*mcp.Buffer) error) error
 	// post sends a notification or a response, and returns when it was accepted.
 	post(ctx context.Context, msg []byte, meta linkMeta) error

@@ -8,11 +8,13 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// Metrics are the metrics of all upstreams. Every series has the labels tenant
-// and upstream, and goes with the last client of that upstream.
+// Metrics are the metrics of all upstreams. Every series but that of the parked
+// calls has the labels tenant and upstream, and goes with the last client of that
+// upstream.
 type Metrics struct {
 	duration    *prometheus.HistogramVec
 	up, breaker *prometheus.GaugeVec
+	parked      prometheus.Gauge
 
 	mu     sync.Mutex
 	series map[seriesKey]*series
@@ -40,10 +42,21 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "causeway_upstream_breaker_state",
 			Help: "State of the upstream's circuit breaker: 0 closed, 1 half-open, 2 open.",
 		}, labels),
+		parked: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "causeway_parked_calls",
+			Help: "Calls that wait at handshake servers for a user's answer.",
+		}),
 		series: map[seriesKey]*series{},
 	}
-	reg.MustRegister(m.duration, m.up, m.breaker)
+	reg.MustRegister(m.duration, m.up, m.breaker, m.parked)
 	return m
+}
+
+// addParked counts parked calls. A nil Metrics counts nothing.
+func (m *Metrics) addParked(n float64) {
+	if m != nil {
+		m.parked.Add(n)
+	}
 }
 
 // series are one upstream's metrics, resolved once. Clients of the same upstream
