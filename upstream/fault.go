@@ -90,7 +90,7 @@ func (r *Response) unread(err error) *fault {
 
 // badStatus makes the fault of a status that says no more than itself.
 func (r *Response) badStatus() *fault {
-	err := fmt.Errorf("status %d with content type %q", r.status, r.resp.Header.Get("Content-Type"))
+	err := &statusError{r.status, r.resp.Header.Get("Content-Type")}
 	switch r.status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return r.failure(ClassUnauthorized, err)
