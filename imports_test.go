@@ -148,12 +148,18 @@ func TestTestOnlyModules(t *testing.T) {
 		"testing",
 	}
 	helpers := []string{"cmd/causeway/demo/...", "loadtest/...", "gateway/gatewaytest", "federation/tenant/tenanttest", "cache/cachetest"}
+	// The deprecated HTTP+SSE transport is the SDK's, at its raw level; the linter
+	// holds it to the one file that uses it.
+	raw := []string{"github.com/modelcontextprotocol/go-sdk/mcp", "github.com/modelcontextprotocol/go-sdk/jsonrpc"}
 	for _, p := range goList(t) {
 		name, ok := ours(p.ImportPath)
 		if !ok || slices.ContainsFunc(helpers, func(h string) bool { return matches(h, name) }) {
 			continue
 		}
 		for _, path := range p.Imports {
+			if name == "upstream" && slices.Contains(raw, path) {
+				continue
+			}
 			if slices.ContainsFunc(testOnly, func(m string) bool { return matches(m+"/...", path) }) {
 				t.Errorf("%s imports %s, which is for tests", name, path)
 			}
