@@ -191,6 +191,8 @@ func (d *roster) replay(ctx context.Context, c *Call, t *target, raw []byte, lef
 		return nil, t.member.nonsense(classProtocol, "a stored answer: %w", err)
 	}
 	x := exchange{domain: d, call: c, target: t}
-	x.mapURI = d.exposeURI(ctx, c.Endpoint, t.member)
+	if c.Endpoint.Alias == "" {
+		x.mapURI = d.exposeURI(ctx, t.member)
+	}
 	return x.result(msg, left)
 }

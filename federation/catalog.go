@@ -57,16 +57,17 @@ func (k kind) named() bool { return k == kindTools || k == kindPrompts }
 type item struct {
 	name   string // a name, a URI or a URI template
 	raw    []byte
-	nameAt mcp.Span          // of the name's value in raw
-	params []mcp.ParamHeader // of a tool
-	match  func(uri string) bool
+	nameAt mcp.Span              // of the name's value in raw
+	params []mcp.ParamHeader     // of a tool
+	match  func(uri string) bool // of a template; nil when it is none that we understand
+	note   string                // what is odd about it
 }
 
 // segment is one list of one upstream under one credential: an immutable
 // snapshot.
 type segment struct {
 	kind     kind
-	items    []*item // in the upstream's order, without what was refused
+	items    []*item // sorted by name, without what was refused
 	index    map[string]*item
 	rejected []rejection
 	notes    []rejection // what is odd about items that were kept

@@ -20,6 +20,7 @@ type member struct {
 	conf   tenant.Upstream
 	doer   upstream.Doer
 	slots  [kinds]slot
+	alone  [1]*member   // the member itself
 	calls  atomic.Int64 // requests that may change something, counted when they begin and end
 
 	life    sync.Mutex
@@ -29,6 +30,7 @@ type member struct {
 // newMember makes the member and its client.
 func newMember(d *domain, conf tenant.Upstream) *member {
 	m := &member{domain: d, conf: conf}
+	m.alone[0] = m
 	for k := range m.slots {
 		m.slots[k] = slot{member: m, kind: kind(k)}
 	}

@@ -77,7 +77,7 @@ func (h *hub) deliver(ctx context.Context, m *member, streams []*stream, kind st
 		var e mcp.Edits
 		if s.alias == "" {
 			alias := m.conf.Alias
-			mapURI := h.domain.current().exposeURI(ctx, Endpoint{Tenant: h.domain.name}, m)
+			mapURI := h.domain.current().exposeKnown(m)
 			rewriteNotification(&e, msg, mapURI, func(id string) string { return alias + "+" + id })
 		}
 		if msg.Meta.Ok() {

@@ -1,14 +1,15 @@
 package federation
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/causeway-mcp/causeway/upstream"
@@ -24,8 +25,8 @@ func (m *member) load(ctx context.Context, k kind) (*segment, error) {
 	if k == kindDiscover {
 		return m.loadDiscover(ctx)
 	}
-	b := segmentBuilder{member: m, seg: &segment{kind: k, index: map[string]*item{}, public: true}, ttl: -1}
-	if c := m.known(kindDiscover); c != nil && !c.discover.offers(k) {
+	b := segmentBuilder{member: m, old: m.known(k), seg: &segment{kind: k, index: map[string]*item{}, public: true}, ttl: -1}
+	if !m.offers(ctx, k) {
 		return b.finish(), nil
 	}
 	var params []mcp.Param
@@ -39,7 +40,7 @@ func (m *member) load(ctx context.Context, k kind) (*segment, error) {
 			return nil, err
 		}
 		if msg.Kind == mcp.KindError {
-			if msg.Code == mcp.CodeMethodNotFound {
+			if msg.Code == mcp.CodeMethodNotFound && page == 1 {
 				return b.finish(), nil
 			}
 			return nil, m.nonsense(upstream.ClassRejected, "%s answered with error %d", k.method(), msg.Code)
@@ -62,6 +63,21 @@ func (m *member) load(ctx context.Context, k kind) (*segment, error) {
 		seen[cursor] = true
 		params = []mcp.Param{{Key: "cursor", Value: []byte(cursor)}}
 	}
+}
+
+// offers tells whether the upstream may have a list of that kind. What is known of
+// its capabilities is asked for anew when it is old, since upstreams gain them;
+// one that cannot say is asked for the list.
+func (m *member) offers(ctx context.Context, k kind) bool {
+	seg := m.known(kindDiscover)
+	if seg == nil || seg.discover.offers(k) {
+		return true
+	}
+	if m.domain.fed.now().Before(seg.fetched.Add(seg.ttl)) {
+		return false
+	}
+	seg, err := m.refresh(ctx, kindDiscover)
+	return err != nil || seg.discover.offers(k)
 }
 
 // ask sends one request of the gateway's own and gives its final message, which
@@ -113,10 +129,12 @@ func (m *member) nonsense(class upstream.Class, format string, args ...any) erro
 // segmentBuilder collects the pages of one list.
 type segmentBuilder struct {
 	member *member
+	old    *segment // the one before; may be nil
 	seg    *segment
 	ttl    time.Duration // the least of the pages; -1 before the first
 	pages  int
 	seen   int  // items so far, with those that were left out
+	size   int  // bytes of the pages
 	mixed  bool // pages differ in scope
 }
 
@@ -143,9 +161,13 @@ func (b *segmentBuilder) page(msg *mcp.Message) error {
 		b.extras(msg)
 	}
 	b.pages++
+	limits := &m.domain.fed.opts.Limits
+	if b.size += len(raw); b.size > limits.MaxListBytes {
+		return m.nonsense(upstream.ClassTooLarge, "more than %d bytes", limits.MaxListBytes)
+	}
 	for at := range mcp.Elements(raw, list) {
-		if len(b.seg.items) >= m.domain.fed.opts.Limits.MaxItems {
-			return m.nonsense(upstream.ClassTooLarge, "more than %d items", m.domain.fed.opts.Limits.MaxItems)
+		if b.seen >= limits.MaxItems {
+			return m.nonsense(upstream.ClassTooLarge, "more than %d items", limits.MaxItems)
 		}
 		b.add(raw[at.Start:at.End:at.End])
 	}
@@ -180,27 +202,38 @@ func (b *segmentBuilder) add(raw []byte) {
 		b.reject(it.name, "is there a second time")
 		return
 	}
-	switch k {
-	case kindTools:
-		params, reason, note := checkTool(raw)
-		if reason != "" {
-			b.reject(it.name, reason)
-			return
-		}
-		if note != "" {
-			b.seg.notes = append(b.seg.notes, rejection{it.name, note})
-		}
-		it.params = params
-	case kindTemplates:
-		match, err := templateMatcher(it.name)
-		if err != nil {
-			b.reject(it.name, err.Error())
-			return
-		}
-		it.match = match
+	if reason := b.check(it); reason != "" {
+		b.reject(it.name, reason)
+		return
+	}
+	if it.note != "" {
+		b.seg.notes = append(b.seg.notes, rejection{it.name, it.note})
 	}
 	b.seg.items = append(b.seg.items, it)
 	b.seg.index[it.name] = it
+}
+
+// check reads what is needed of a tool or template, and gives the reason to leave
+// it out. What has not changed was checked before.
+func (b *segmentBuilder) check(it *item) (reason string) {
+	if b.old != nil {
+		if before := b.old.index[it.name]; before != nil && bytes.Equal(before.raw, it.raw) {
+			it.params, it.match, it.note = before.params, before.match, before.note
+			return ""
+		}
+	}
+	switch b.seg.kind {
+	case kindTools:
+		it.params, reason, it.note = checkTool(it.raw)
+	case kindTemplates:
+		match, err := templateMatcher(it.name)
+		if err != nil {
+			// It is shown all the same: clients may understand it.
+			it.note = err.Error()
+		}
+		it.match = match
+	}
+	return reason
 }
 
 func (b *segmentBuilder) reject(name, reason string) {
@@ -218,13 +251,14 @@ func (b *segmentBuilder) finish() *segment {
 	seg.public = seg.public && !b.mixed
 	seg.ttl = b.ttl
 	seg.fetched = b.member.domain.fed.now()
+	// The order of a list says nothing, and must decide nothing.
+	slices.SortFunc(seg.items, func(a, b *item) int { return strings.Compare(a.name, b.name) })
 	h := sha256.New()
 	var n [8]byte
-	for _, name := range slices.Sorted(maps.Keys(seg.index)) {
-		raw := seg.index[name].raw
-		binary.BigEndian.PutUint64(n[:], uint64(len(raw)))
+	for _, it := range seg.items {
+		binary.BigEndian.PutUint64(n[:], uint64(len(it.raw)))
 		h.Write(n[:])
-		h.Write(raw)
+		h.Write(it.raw)
 	}
 	h.Sum(seg.digest[:0])
 	return seg

@@ -20,11 +20,7 @@ func (d *roster) list(ctx context.Context, c *Call, k kind) (*Reply, error) {
 	if err := nothingHad(members, parts); err != nil {
 		return nil, err
 	}
-	segs := make([]*segment, len(parts))
-	for i, p := range parts {
-		segs[i] = p.seg
-	}
-	v := d.merge(viewKey{c.Endpoint.Alias, k}, members, segs)
+	v := d.merge(viewKey{c.Endpoint.Alias, k}, members, parts)
 	hints := d.hints(parts)
 	from, err := d.from(c, k, v, &hints)
 	if err != nil {
@@ -47,7 +43,7 @@ func (d *roster) list(ctx context.Context, c *Call, k kind) (*Reply, error) {
 	b = hints.append(b)
 	var own *segment
 	if c.Endpoint.Alias != "" {
-		own = segs[0]
+		own = parts[0].seg
 		b = append(b, own.extras...)
 	}
 	b = d.appendMeta(b, own, members, parts)
@@ -114,13 +110,13 @@ type hints struct {
 	public bool
 }
 
-// hints gives the least time left among the parts, 0 when one is missing or
-// stale, and the strictest scope.
+// hints gives the least time left among the parts, 0 when one is missing, stale
+// or outdated, and the strictest scope.
 func (d *roster) hints(parts []part) hints {
 	h := hints{ttl: maxTTL, public: true}
 	now := d.fed.now()
 	for _, p := range parts {
-		if p.seg == nil || p.reason != "" {
+		if p.seg == nil || p.reason != "" || p.outdated {
 			h.ttl = 0
 		}
 		if p.seg != nil {

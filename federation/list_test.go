@@ -1,11 +1,13 @@
 package federation
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -239,38 +241,39 @@ func TestListNeverShowsAnOutageAsEmpty(t *testing.T) {
 }
 
 func TestListDoesNotWaitTwiceForASilentUpstream(t *testing.T) {
-	silent, good := newPeer(t), newPeer(t)
-	good.list(kindTools, tool("fine"))
-	release := make(chan struct{})
-	silent.handle(mcp.MethodToolsList, func(w http.ResponseWriter, r *http.Request, m *mcp.Request) {
-		select {
-		case <-release:
-			writeJSON(w, 200, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","tools":[%s]}}`, m.ID.In(m.Raw), tool("late")))
-		case <-r.Context().Done():
+	synctest.Test(t, func(t *testing.T) {
+		silent, good := newFake(t), newFake(t)
+		good.list(kindTools, tool("fine"))
+		release := make(chan struct{})
+		silent.handle(mcp.MethodToolsList, func(_ context.Context, m *mcp.Request) (*answer, error) {
+			<-release
+			return says(200, resultFor(m, `{"resultType":"complete","tools":[`+tool("late")+`]}`)), nil
+		})
+		r, stop := newFakeRig(t, fakes(map[string]*fake{"silent": silent, "good": good}), nil)
+		defer stop()
+		start := time.Now()
+		for range 3 {
+			got, partial := r.listed("", kindTools)
+			if diff := cmp.Diff([]string{"good_fine"}, got); diff != "" {
+				t.Fatalf("names (-want +got):\n%s", diff)
+			}
+			if partial != `[{"alias":"silent","reason":"timeout"}]` {
+				t.Fatalf("partial = %s", partial)
+			}
+		}
+		if took := time.Since(start); took != 2*time.Second {
+			t.Errorf("three lists took %v, want the deadline of one", took)
+		}
+		if n := silent.count(mcp.MethodToolsList); n != 1 {
+			t.Errorf("the silent upstream was asked %d times, want one pending request", n)
+		}
+		close(release)
+		synctest.Wait()
+		got, _ := r.listed("", kindTools)
+		if diff := cmp.Diff([]string{"good_fine", "silent_late"}, got); diff != "" {
+			t.Errorf("after it answered (-want +got):\n%s", diff)
 		}
 	})
-	r := newRig(t, func(l *Limits) { l.ListWait = 50 * time.Millisecond }, up("silent", silent), up("good", good))
-	for range 3 {
-		body := r.do(r.callOf("", mcp.MethodToolsList, ""))
-		if diff := cmp.Diff([]string{"good_fine"}, names(t, kindTools, body)); diff != "" {
-			t.Fatalf("names (-want +got):\n%s", diff)
-		}
-		if got := field(t, body, "result", "_meta", mcp.MetaPartial); got != `[{"alias":"silent","reason":"timeout"}]` {
-			t.Fatalf("partial = %s", got)
-		}
-	}
-	if n := silent.count(mcp.MethodToolsList); n != 1 {
-		t.Errorf("the silent upstream was asked %d times, want one pending request", n)
-	}
-	if !r.fed.domains["default"].member("silent").slots[kindTools].late {
-		t.Error("the upstream that missed its deadline is still waited for")
-	}
-	close(release)
-	refreshed(t, r, "silent", kindTools, "late")
-	body := r.do(r.callOf("", mcp.MethodToolsList, ""))
-	if diff := cmp.Diff([]string{"good_fine", "silent_late"}, names(t, kindTools, body)); diff != "" {
-		t.Errorf("after it answered (-want +got):\n%s", diff)
-	}
 }
 
 func TestListZeroTTLRevalidatesFolded(t *testing.T) {

@@ -297,13 +297,12 @@ func (h *hub) employ() {
 
 // changed is told by the catalogue that a member's segment of kind k has been
 // replaced by one with another digest. A first segment is no change for anyone,
-// unless a list has been served without it (silent is false then).
+// unless a list has been served without it (silent is false then). The caller
+// holds the lock since before the segment was replaced.
 func (h *hub) changed(m *member, k kind, silent bool) {
 	if k == kindDiscover {
 		return
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	for _, key := range []viewKey{{"", k.told()}, {m.conf.Alias, k.told()}} {
 		if _, ok := h.told[key]; !ok {
 			continue

@@ -377,7 +377,7 @@ func (l *listener) listChanged(ctx context.Context, k kind) {
 func (l *listener) reread(k kind) {
 	s := &l.member.slots[k]
 	s.mu.Lock()
-	if s.cur == nil {
+	if s.cur.Load() == nil {
 		s.missed = true
 	}
 	s.mu.Unlock()

@@ -38,7 +38,8 @@ type Options struct {
 type Limits struct {
 	PageSize       int           // items of one page of ours
 	MaxPages       int           // pages of one upstream list
-	MaxItems       int           // items of one upstream list
+	MaxItems       int           // items of one upstream list, with those that are left out
+	MaxListBytes   int           // of all pages of one upstream list
 	ListWait       time.Duration // how long a caller waits for a list
 	RevalidateWait time.Duration // the same for a list with ttlMs 0
 	ListTTL        time.Duration // for lists without ttlMs
@@ -58,7 +59,7 @@ type Limits struct {
 // DefaultLimits gives the defaults.
 func DefaultLimits() Limits {
 	return Limits{
-		PageSize: 1000, MaxPages: 1000, MaxItems: 20000,
+		PageSize: 1000, MaxPages: 1000, MaxItems: 20000, MaxListBytes: 64 << 20,
 		ListWait: 2 * time.Second, RevalidateWait: 250 * time.Millisecond,
 		ListTTL: time.Minute, Stale: 5 * time.Minute, StaleIfError: time.Hour,
 		StateTTL: 10 * time.Minute, MaxDepth: upstream.DefaultMaxDepth, Instructions: 4 << 10,
@@ -85,8 +86,10 @@ func (o *Options) validate() error {
 	need(o.Limits.PageSize > 0, "Limits.PageSize")
 	need(o.Limits.MaxPages > 0, "Limits.MaxPages")
 	need(o.Limits.MaxItems > 0, "Limits.MaxItems")
+	need(o.Limits.MaxListBytes > 0, "Limits.MaxListBytes")
 	need(o.Limits.ListWait > 0, "Limits.ListWait")
 	need(o.Limits.ListenQueue > 0, "Limits.ListenQueue")
+	need(o.Limits.PollInterval > 0, "Limits.PollInterval")
 	need(o.Limits.MaxDepth > 0, "Limits.MaxDepth")
 	return errors.Join(faults...)
 }

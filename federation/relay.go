@@ -37,7 +37,9 @@ func (d *roster) relay(ctx context.Context, c *Call, t *target) (*Reply, error) 
 // relayKeeping is relay with a look at the final message.
 func (d *roster) relayKeeping(ctx context.Context, c *Call, t *target, keep func(*mcp.Message)) (*Reply, error) {
 	x := exchange{domain: d, call: c, target: t, keep: keep}
-	x.mapURI = d.exposeURI(ctx, c.Endpoint, t.member)
+	if c.Endpoint.Alias == "" {
+		x.mapURI = d.exposeURI(ctx, t.member)
+	}
 	reply, err := x.do(ctx)
 	var he *headerMismatch
 	if errors.As(err, &he) {

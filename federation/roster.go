@@ -20,8 +20,22 @@ type roster struct {
 
 // views are the latest view of each endpoint and kind.
 type views struct {
-	sync.RWMutex
+	making sync.Mutex // held while a view is made
+
+	mu   sync.RWMutex
 	kept map[viewKey]*view
+}
+
+func (v *views) get(key viewKey) *view {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.kept[key]
+}
+
+func (v *views) set(key viewKey, made *view) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.kept[key] = made
 }
 
 // newRoster makes the roster of a snapshot. Members whose configuration did not
@@ -61,7 +75,7 @@ func (d *roster) at(alias string) []*member {
 		return d.members
 	}
 	if m := d.byAlias[alias]; m != nil {
-		return []*member{m}
+		return m.alone[:]
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/upstream"
@@ -54,7 +53,7 @@ func (d *roster) resolve(ctx context.Context, c *Call, k kind, exposed string) (
 		return t, nil
 	}
 	candidates := d.candidates(c.Endpoint.Alias, exposed)
-	refreshAll(ctx, candidates, k)
+	d.reread(ctx, candidates, k)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -78,21 +77,6 @@ func (d *roster) candidates(alias, exposed string) []*member {
 	return slices.DeleteFunc(slices.Clone(d.members), func(m *member) bool {
 		return m.conf.Prefix != tenant.PrefixNone && !strings.HasPrefix(exposed, m.conf.Alias+sep)
 	})
-}
-
-// refreshAll refreshes one list of several members at the same time, each within
-// its deadline.
-func refreshAll(ctx context.Context, members []*member, k kind) {
-	var wg sync.WaitGroup
-	for _, m := range members {
-		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, m.listWait())
-			defer cancel()
-			// The outcome is read from the catalogue.
-			_, _ = m.refresh(ctx, k)
-		})
-	}
-	wg.Wait()
 }
 
 // failure says why the member's list is not there.
@@ -143,8 +127,8 @@ func (d *roster) locateBare(ctx context.Context, uri string) (*target, error) {
 	if t := d.bareOwner(bare, uri); t != nil {
 		return t, nil
 	}
-	refreshAll(ctx, bare, kindResources)
-	refreshAll(ctx, bare, kindTemplates)
+	d.reread(ctx, bare, kindResources)
+	d.reread(ctx, bare, kindTemplates)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -175,58 +159,6 @@ func (d *roster) bareOwner(bare []*member, uri string) *target {
 		}
 	}
 	return nil
-}
-
-// exposeURI gives the URI under which clients of the endpoint know one of the
-// member's; ok is false when it is the same.
-func (d *roster) exposeURI(ctx context.Context, endpoint Endpoint, m *member) uriMapper {
-	if endpoint.Alias != "" {
-		return nil
-	}
-	bare := m.conf.Prefix == tenant.PrefixNone
-	return func(uri string) (string, bool) {
-		if isWeb(uri) && !m.hasResource(ctx, uri) {
-			return "", false
-		}
-		if bare && !d.clashes(m, uri) {
-			return "", false
-		}
-		return exposedURI(m.conf.Alias, uri), true
-	}
-}
-
-// clashes tells whether the URI of an upstream with prefix none is known to
-// belong to another one.
-func (d *roster) clashes(m *member, uri string) bool {
-	t := d.lookup("", kindResources, uri)
-	return t != nil && t.member != m
-}
-
-// isWeb tells whether clients can fetch the URI themselves.
-func isWeb(uri string) bool {
-	return len(uri) >= 8 && strings.EqualFold(uri[:8], "https://")
-}
-
-// hasResource tells whether the URI is one of the member's resources or an
-// expansion of one of its templates, waiting for the lists where they are not
-// known.
-func (m *member) hasResource(ctx context.Context, uri string) bool {
-	var missing []kind
-	for _, k := range []kind{kindResources, kindTemplates} {
-		if m.known(k) == nil {
-			missing = append(missing, k)
-		}
-	}
-	for _, k := range missing {
-		refreshAll(ctx, []*member{m}, k)
-	}
-	if seg := m.known(kindResources); seg != nil && seg.index[uri] != nil {
-		return true
-	}
-	if seg := m.known(kindTemplates); seg != nil {
-		return slices.ContainsFunc(seg.items, func(it *item) bool { return it.match != nil && it.match(uri) })
-	}
-	return false
 }
 
 // locateKnown finds the upstream of an exposed URI without asking anyone.

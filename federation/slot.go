@@ -4,59 +4,47 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/causeway-mcp/causeway/upstream"
 )
-
-// reasonPending says that an upstream missed its deadline and has not answered
-// since. The other reasons are the classes of upstream failures.
-const reasonPending = string(upstream.ClassTimeout)
 
 // slot keeps one kind of list of one member fresh.
 type slot struct {
 	member *member
 	kind   kind
 
+	// cur is the last good list; nil when there is none, or when it is too old to
+	// be shown. It is set under the hub's lock and the slot's own, in this order,
+	// so that the hub knows of each change that its digests show.
+	cur atomic.Pointer[segment]
+
 	mu     sync.Mutex
-	cur    *segment // the last good one
-	stale  bool     // a notification invalidated cur
-	gen    uint64   // counts invalidations in this process
-	flight *flight  // the fetch under way
-	late   bool     // a deadline was missed, and there has been no answer since
-	missed bool     // a list was served without cur, or an upstream told of a change before it was there
-	err    error    // of the last fetch; nil after a good one
+	gen    uint64  // counts invalidations in this process
+	flight *flight // the fetch under way
+	late   bool    // a deadline was missed, and there has been no answer since
+	missed bool    // a list was served without cur, or an upstream told of a change before it was there
+	err    error   // of the last fetch; nil after a good one
 }
 
 // flight is one fetch that callers fold into.
 type flight struct {
-	done chan struct{} // closed when seg and err are set
-	seg  *segment
-	err  error
-}
-
-// part is one member's share of a list. reason is set when it is missing
-// (seg is nil) or stale against its will.
-type part struct {
-	seg    *segment
-	reason string
+	begun time.Time
+	done  chan struct{} // closed when seg and err are set
+	seg   *segment
+	err   error
 }
 
 // known gives the member's current segment without waiting; nil when there is
-// none yet. It may be stale or invalidated.
-func (m *member) known(k kind) *segment {
-	s := &m.slots[k]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.cur
-}
+// none. It may be stale or invalidated.
+func (m *member) known(k kind) *segment { return m.slots[k].cur.Load() }
 
 // invalidate tells that the list has changed at the upstream: it raises the
 // generation, so that the current segment is not served while it is refreshed.
 func (m *member) invalidate(ctx context.Context, k kind) {
 	s := &m.slots[k]
 	s.mu.Lock()
-	s.stale = true
 	s.gen++
 	s.mu.Unlock()
 	if _, err := m.domain.fed.opts.Cache.Invalidate(ctx, m.topic(k.method()), ""); err != nil {
@@ -84,7 +72,7 @@ func (s *slot) fetch() *flight {
 	if s.flight != nil {
 		return s.flight
 	}
-	f := &flight{done: make(chan struct{})}
+	f := &flight{begun: time.Now(), done: make(chan struct{})}
 	started := s.member.domain.run(func(ctx context.Context) {
 		seg, err := s.walk(ctx)
 		s.land(f, seg, err)
@@ -125,165 +113,92 @@ func (s *slot) walk(ctx context.Context) (seg *segment, err error) {
 // land publishes a fetch's outcome.
 func (s *slot) land(f *flight, seg *segment, err error) {
 	f.seg, f.err = seg, err
+	defer close(f.done)
 	m := s.member
+	if err != nil {
+		s.mu.Lock()
+		s.flight, s.err = nil, err
+		if time.Since(f.begun) < m.listWait() {
+			// It fails sooner than a list would have to wait for it. What fails later
+			// has not answered yet.
+			s.late = false
+		}
+		s.mu.Unlock()
+		if !errors.Is(err, context.Canceled) {
+			m.domain.log.Warn("list from upstream", "upstream", m.conf.Alias, "method", s.kind.method(), "error", err)
+		}
+		return
+	}
+	if s.take(seg) {
+		s.report(seg)
+	}
+	m.counted(s.kind, len(seg.items))
+}
+
+// take makes seg the current segment, and tells whether that is news.
+func (s *slot) take(seg *segment) bool {
+	hub := s.member.domain.hub
+	hub.mu.Lock()
+	defer hub.mu.Unlock()
 	s.mu.Lock()
-	s.flight = nil
-	s.err = err
-	changed, silent := false, false
-	if err == nil {
-		changed = s.cur == nil || s.cur.digest != seg.digest
-		silent = s.cur == nil && !s.missed
-		s.cur, s.late, s.missed = seg, false, false
-		// Overtaken once too often: good enough to be served when the upstream
-		// fails, but not to be called fresh.
-		s.stale = seg.gen != s.gen
-	} else if classOf(err) != upstream.ClassTimeout {
-		s.late = false
+	cur := s.cur.Load()
+	if cur != nil && cur.digest == seg.digest {
+		// The same items: what was made of them stays good.
+		seg.items, seg.index = cur.items, cur.index
+	}
+	silent := cur == nil && !s.missed
+	s.cur.Store(seg)
+	s.flight, s.err, s.late, s.missed = nil, nil, false, false
+	s.mu.Unlock()
+	if cur != nil && cur.digest == seg.digest {
+		return false
+	}
+	hub.changed(s.member, s.kind, silent)
+	return true
+}
+
+// expire drops a segment that is too old to be shown: what cannot be listed
+// cannot be called either.
+func (s *slot) expire(seg *segment) {
+	hub := s.member.domain.hub
+	hub.mu.Lock()
+	defer hub.mu.Unlock()
+	s.mu.Lock()
+	dropped := s.cur.CompareAndSwap(seg, nil)
+	if dropped {
+		s.missed = true
 	}
 	s.mu.Unlock()
-	if err == nil {
-		m.counted(s.kind, len(seg.items))
-		if changed {
-			s.report(seg)
-		}
-	} else if !errors.Is(err, context.Canceled) {
-		m.domain.log.Warn("list from upstream", "upstream", m.conf.Alias, "method", s.kind.method(), "error", err)
+	if dropped {
+		hub.changed(s.member, s.kind, false)
 	}
-	if changed {
-		m.domain.hub.changed(m, s.kind, silent)
-	}
-	close(f.done)
 }
+
+// maxReports bounds how many oddities of one list are logged one by one.
+const maxReports = 50
 
 // report logs what is wrong with a list.
 func (s *slot) report(seg *segment) {
 	log := s.member.domain.log.With("upstream", s.member.conf.Alias, "method", s.kind.method())
-	for _, r := range seg.rejected {
+	for i, r := range seg.rejected {
+		if i == maxReports {
+			log.Warn("more were left out of a list", "count", len(seg.rejected)-i)
+			break
+		}
 		log.Warn("left out of a list", "name", r.name, "reason", r.reason)
 	}
-	for _, n := range seg.notes {
+	for i, n := range seg.notes {
+		if i == maxReports {
+			log.Info("more oddities in a list", "count", len(seg.notes)-i)
+			break
+		}
 		log.Info("oddity in a list", "name", n.name, "note", n.reason)
 	}
-}
-
-// begin gives what can be served at once, or the fetch to wait for and how long.
-func (s *slot) begin(now time.Time) (p part, f *flight, wait time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	cur := s.cur
-	if cur != nil && !s.stale && now.Before(cur.fetched.Add(cur.ttl)) {
-		s.count("hit")
-		return part{seg: cur}, nil, 0
-	}
-	f = s.fetch()
-	if cur != nil && !s.stale && cur.ttl > 0 && now.Before(cur.fetched.Add(cur.ttl).Add(s.member.staleFor())) {
-		s.count("stale")
-		return part{seg: cur, reason: reasonOf(s.err)}, nil, 0
-	}
-	if s.late {
-		s.count("stale")
-		return s.fallback(now, reasonPending), nil, 0
-	}
-	s.count("miss")
-	wait = s.member.listWait()
-	if cur != nil && cur.ttl == 0 && !s.stale {
-		wait = min(wait, s.member.domain.fed.opts.Limits.RevalidateWait)
-	}
-	return part{}, f, wait
-}
-
-// settle gives what can be served after the wait for f.
-func (s *slot) settle(f *flight, now time.Time) part {
-	select {
-	case <-f.done:
-		if f.err == nil {
-			return part{seg: f.seg}
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.fallback(now, reasonOf(f.err))
-	default:
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.flight == f {
-		s.late = true
-	}
-	return s.fallback(now, reasonPending)
-}
-
-// fallback is what is left when the upstream cannot be asked: the old list while
-// it may still be used, marked. The caller holds the lock.
-func (s *slot) fallback(now time.Time, reason string) part {
-	if s.cur != nil && now.Before(s.cur.fetched.Add(s.cur.ttl).Add(s.member.staleIfError())) {
-		return part{seg: s.cur, reason: reason}
-	}
-	s.missed = true
-	return part{reason: reason}
 }
 
 // count adds to the cache metric.
 func (s *slot) count(outcome string) {
 	s.member.domain.fed.metrics.cache(s.kind.method(), outcome)
-}
-
-func (m *member) staleFor() time.Duration {
-	if m.conf.Cache.Stale > 0 {
-		return m.conf.Cache.Stale
-	}
-	return m.domain.fed.opts.Limits.Stale
-}
-
-func (m *member) staleIfError() time.Duration {
-	if m.conf.Cache.StaleIfError > 0 {
-		return m.conf.Cache.StaleIfError
-	}
-	return m.domain.fed.opts.Limits.StaleIfError
-}
-
-// gather collects the parts of a list from all members, waiting for those that
-// must be waited for at the same time. Members without a part to give have a
-// reason in it.
-func (d *domain) gather(ctx context.Context, members []*member, k kind) []part {
-	now := d.fed.now()
-	parts := make([]part, len(members))
-	var waits []waiting
-	for i, m := range members {
-		p, f, wait := m.slots[k].begin(now)
-		parts[i] = p
-		if f != nil {
-			waits = append(waits, waiting{i, f, wait})
-		}
-	}
-	if len(waits) == 0 {
-		return parts
-	}
-	start := time.Now()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for _, w := range waits {
-		timer.Reset(w.wait - time.Since(start))
-		select {
-		case <-w.flight.done:
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-	}
-	if ctx.Err() != nil {
-		return parts // the caller left, which says nothing about the upstreams
-	}
-	now = d.fed.now()
-	for _, w := range waits {
-		parts[w.index] = members[w.index].slots[k].settle(w.flight, now)
-	}
-	return parts
-}
-
-// waiting is one fetch that gather waits for.
-type waiting struct {
-	index  int
-	flight *flight
-	wait   time.Duration
 }
 
 // classOf gives the class of an upstream failure; "" for other errors.

@@ -20,14 +20,12 @@ type viewKey struct {
 // segments, sorted by exposed name. It is immutable, and the only table: lists
 // are cut from it and calls are routed by it.
 type view struct {
-	segs    []*segment // that it was made of, one for each member; nil where there is none
-	entries []entry    // sorted by exposed name
+	parts   []part  // that it was made of, one for each member
+	entries []entry // sorted by exposed name
 	index   map[string]int
-	list    []byte   // the elements, joined by commas
-	digest  [32]byte // equal digests mean that a caller sees no difference
-	// complete tells that every member had a segment when the view was made.
-	complete bool
-	clashes  []rejection // names that an upstream with prefix none could not have
+	list    []byte      // the elements, joined by commas
+	digest  [32]byte    // equal digests mean that a caller sees no difference
+	clashes []rejection // names that an upstream with prefix none could not have
 }
 
 // entry is one row of a view.
@@ -38,29 +36,40 @@ type entry struct {
 	start, end int // of the element in view.list
 }
 
-// view merges what is known now, without waiting. Views are kept until a segment
-// behind them changes.
+// view merges what is known now, without waiting.
 func (d *roster) view(alias string, k kind) *view {
-	members := d.at(alias)
-	segs := make([]*segment, len(members))
-	for i, m := range members {
-		segs[i] = m.known(k)
+	key, members := viewKey{alias, k}, d.at(alias)
+	kept := d.views.get(key)
+	if kept != nil {
+		same := true
+		for i, m := range members {
+			same = same && kept.parts[i].equals(m.known(k))
+		}
+		if same {
+			return kept
+		}
 	}
-	return d.merge(viewKey{alias, k}, members, segs)
+	parts := make([]part, len(members))
+	for i, m := range members {
+		parts[i].seg = m.known(k)
+	}
+	return d.merge(key, members, parts)
 }
 
-// merge gives the view of these segments.
-func (d *roster) merge(key viewKey, members []*member, segs []*segment) *view {
-	d.views.RLock()
-	kept := d.views.kept[key]
-	d.views.RUnlock()
-	if kept != nil && slices.Equal(kept.segs, segs) {
+// merge gives the view of these parts. Views are kept until a segment behind them
+// changes, and are made one at a time, since many may ask for the same.
+func (d *roster) merge(key viewKey, members []*member, parts []part) *view {
+	if kept := d.views.get(key); kept != nil && kept.madeOf(parts) {
 		return kept
 	}
-	v := buildView(key, d.snap, members, segs)
-	d.views.Lock()
-	d.views.kept[key] = v
-	d.views.Unlock()
+	d.views.making.Lock()
+	defer d.views.making.Unlock()
+	kept := d.views.get(key)
+	if kept != nil && kept.madeOf(parts) {
+		return kept
+	}
+	v := buildView(key, d.snap.Separator, members, parts)
+	d.views.set(key, v)
 	for _, c := range v.clashes {
 		if kept == nil || !slices.Contains(kept.clashes, c) {
 			d.log.Warn("exposed name is taken", "method", key.kind.method(), "name", c.name, "reason", c.reason)
@@ -69,30 +78,44 @@ func (d *roster) merge(key viewKey, members []*member, segs []*segment) *view {
 	return v
 }
 
+// madeOf tells whether the view is the one of these parts.
+func (v *view) madeOf(parts []part) bool {
+	return slices.EqualFunc(v.parts, parts, func(a, b part) bool { return a.equals(b.seg) })
+}
+
+// equals tells whether the part's segment has the same items as seg.
+func (p part) equals(seg *segment) bool {
+	return p.seg == seg || p.seg != nil && seg != nil && p.seg.digest == seg.digest
+}
+
 // buildView makes a view. Names with a prefix come first, since an alias holds no
 // separator and they cannot clash; then the names of upstreams with prefix none,
 // in the order of their registration.
-func buildView(key viewKey, snap *tenant.Tenant, members []*member, segs []*segment) *view {
-	v := &view{segs: segs, complete: true, index: map[string]int{}}
-	rows := rowBuilder{key: key, sep: snap.Separator, taken: map[string]bool{}, view: v}
-	size := 0
+func buildView(key viewKey, sep string, members []*member, parts []part) *view {
+	v := &view{parts: slices.Clone(parts)}
+	size, count := 0, 0
+	for _, p := range parts {
+		if p.seg != nil {
+			count += len(p.seg.items)
+			for _, it := range p.seg.items {
+				size += len(it.raw) + 64
+			}
+		}
+	}
+	rows := rowBuilder{key: key, sep: sep, taken: make(map[string]bool, count), rows: make([]row, 0, count), view: v}
 	for _, bare := range []bool{false, true} {
 		for i, m := range members {
-			if segs[i] == nil {
-				v.complete = false
+			if isBare := key.alias != "" || m.conf.Prefix == tenant.PrefixNone; isBare != bare || parts[i].seg == nil {
 				continue
 			}
-			if isBare := key.alias != "" || m.conf.Prefix == tenant.PrefixNone; isBare != bare {
-				continue
-			}
-			for _, it := range segs[i].items {
+			for _, it := range parts[i].seg.items {
 				rows.add(m, it, bare)
-				size += len(it.raw) + 64
 			}
 		}
 	}
 	slices.SortFunc(rows.rows, func(a, b row) int { return strings.Compare(a.exposed, b.exposed) })
 	v.entries = make([]entry, 0, len(rows.rows))
+	v.index = make(map[string]int, len(rows.rows))
 	v.list = make([]byte, 0, size)
 	h := sha256.New()
 	var n [8]byte
