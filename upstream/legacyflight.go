@@ -31,16 +31,18 @@ type flight struct {
 	cancel  context.CancelCauseFunc
 	streams bool // its messages come on a stream of its own, which can be held back
 
-	mu    sync.Mutex
-	items []flightItem
-	held  int // bytes of the notifications among them
-	notes int // how many those are
-	asks  int // how many are requests
-	over  bool
-	err   error // how it ended, unless with a response
-	alone bool  // nobody reads
-	wake  chan struct{}
-	room  chan struct{}
+	mu      sync.Mutex
+	items   []flightItem
+	held    int   // bytes of the notifications among them
+	notes   int   // how many those are
+	asks    int   // how many are requests
+	over    bool  // nothing more counts
+	told    bool  // the response was added
+	dropped bool  // nobody will read what comes
+	err     error // how it ended, unless with a response
+	alone   bool  // nobody reads
+	wake    chan struct{}
+	room    chan struct{}
 
 	// Those that the client has been asked and has not answered. They belong to
 	// who reads.
@@ -177,39 +179,53 @@ func (f *flight) ask(it flightItem) bool {
 
 // respond adds the response, which ends the flight.
 func (f *flight) respond(it flightItem) {
+	if !f.close() {
+		it.buf.Release()
+		return
+	}
 	f.mu.Lock()
-	if f.over {
-		f.mu.Unlock()
+	defer f.mu.Unlock()
+	if f.told = true; f.dropped {
 		it.buf.Release()
 		return
 	}
 	f.items = append(f.items, it)
-	f.over = true
-	f.mu.Unlock()
 	signal(f.wake)
-	f.session.leave(f)
 }
 
 // end ends the flight without a response; later words do not count. It tells
 // whether this was the first.
 func (f *flight) end(err error) bool {
-	f.mu.Lock()
-	if f.over {
-		f.mu.Unlock()
+	if !f.close() {
 		return false
 	}
-	f.over, f.err = true, err
+	f.cancel(err)
+	f.mu.Lock()
+	f.err = err
 	f.mu.Unlock()
 	signal(f.wake)
-	f.cancel(err)
-	f.session.leave(f)
 	return true
+}
+
+// close takes the flight out of its session, before anybody is told that it has
+// ended: its id may be used again then. False means that this was done before.
+func (f *flight) close() bool {
+	f.mu.Lock()
+	was := f.over
+	f.over = true
+	f.mu.Unlock()
+	if !was {
+		f.session.leave(f)
+	}
+	return !was
 }
 
 // abort ends the flight since nobody wants it any more, and tells the server
 // (2025-11-25, basic/utilities/cancellation).
 func (f *flight) abort(cause error) {
 	s := f.session
+	s.pool.hold(s)
+	defer s.pool.release(s)
 	if f.end(cause) && f.method != methodInitialize && !errors.Is(cause, errNoSession) {
 		msg := append([]byte(`{"jsonrpc":"2.0","method":"`+mcp.NotificationCancelled+`","params":{"requestId":`), f.id...)
 		s.tell(append(msg, "}}"...), mcp.NotificationCancelled)
@@ -224,7 +240,7 @@ func (f *flight) drop() {
 	for _, it := range f.items {
 		it.buf.Release()
 	}
-	f.items = nil
+	f.items, f.dropped = nil, true
 }
 
 // take gives the next message, waiting until ctx ends. A flight that ended
@@ -248,10 +264,10 @@ func (f *flight) poll() (it flightItem, ok bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.items) == 0 {
-		if f.over && f.err == nil {
+		if f.told {
 			return it, false, linkFailure(ClassInterrupted, false, errors.New("the response was read already"))
 		}
-		return it, false, f.err
+		return it, false, f.err // none yet, or why there will be none
 	}
 	it = f.items[0]
 	f.items = f.items[1:]

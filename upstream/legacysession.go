@@ -273,7 +273,9 @@ func (s *session) tell(msg []byte, method string) {
 		s.pool.log.Debug("drop a message to the server, since too many are under way", "method", method)
 		return
 	}
+	s.pool.hold(s) // the end of the session must not overtake it
 	s.pool.background(func() {
+		defer s.pool.release(s)
 		defer func() { <-s.tells }()
 		ctx, cancel := context.WithTimeout(context.Background(), tellTime)
 		defer cancel()
