@@ -26,7 +26,6 @@ type exchange struct {
 	id      []byte    // our own id, and progress token, in raw JSON
 	binding *stateBinding
 	keep    func(*mcp.Message) // is given the final message; may be nil
-	waited  time.Duration
 }
 
 // relay sends the request to its target and gives the answer.

@@ -3,6 +3,7 @@ package upstream
 import (
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -293,7 +294,8 @@ func TestAnswers(t *testing.T) {
 }
 
 func classOf(err error) Class {
-	if e, ok := err.(*Error); ok {
+	var e *Error
+	if errors.As(err, &e) {
 		return e.Class
 	}
 	return ""

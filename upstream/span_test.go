@@ -64,7 +64,7 @@ func TestSpan(t *testing.T) {
 			span := recorder.Ended()[0]
 			got := map[string]string{}
 			for _, a := range span.Attributes() {
-				got[string(a.Key)] = a.Value.Emit()
+				got[string(a.Key)] = a.Value.String()
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("attributes (-want +got):\n%s", diff)
