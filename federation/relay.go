@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/upstream"
