@@ -5,25 +5,71 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/causeway-mcp/causeway/upstream/egress"
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
 
-// stdioLinks gives the maker of links to a program of the handshake era. One
-// process is one session (2025-11-25, basic/transports, stdio).
-func stdioLinks(conf Config, deps Deps) linkMaker {
-	l := newLauncher(conf, deps)
-	return func(ctx context.Context, in incoming) (link, error) {
-		s := &stdioLink{in: in, launcher: l, ready: make(chan struct{})}
-		p, err := l.launch(ctx, s)
-		if err != nil {
-			return nil, linkConnect(err)
-		}
-		s.process = p
-		close(s.ready)
-		return s, nil
+// newLegacyStdio makes a client of a program of the handshake era that
+// conf.Process starts. One process is one session (2025-11-25, basic/transports,
+// stdio).
+func newLegacyStdio(conf Config, deps Deps) *Legacy {
+	p := &stdioProgram{launcher: newLauncher(conf, deps), ending: map[*process]bool{}}
+	l := NewLegacy(conf, p.open, deps)
+	l.shut = p.close
+	return l
+}
+
+// stdioProgram is what all sessions with one program share.
+type stdioProgram struct {
+	launcher *launcher
+
+	mu     sync.Mutex
+	ending map[*process]bool // those that were told to end and have not
+}
+
+// open is a linkMaker.
+func (p *stdioProgram) open(ctx context.Context, in incoming) (link, error) {
+	s := &stdioLink{in: in, program: p, ready: make(chan struct{})}
+	process, err := p.launcher.launch(ctx, s)
+	if err != nil {
+		return nil, linkConnect(err)
+	}
+	s.process = process
+	close(s.ready)
+	return s, nil
+}
+
+// end makes a session's process end.
+func (p *stdioProgram) end(s *stdioLink) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !s.over {
+		p.ending[s.process] = true
+	}
+	s.process.stop()
+}
+
+// forget notes that a session's process has ended.
+func (p *stdioProgram) forget(s *stdioLink) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.over = true
+	delete(p.ending, s.process)
+}
+
+// close waits until all processes have ended that were told to, so that none is
+// left when the gateway ends.
+func (p *stdioProgram) close() {
+	p.mu.Lock()
+	ending := slices.Collect(maps.Keys(p.ending))
+	p.mu.Unlock()
+	for _, run := range ending {
+		<-run.done
 	}
 }
 
@@ -37,11 +83,12 @@ func linkConnect(err error) error {
 
 // stdioLink is a session with a process.
 type stdioLink struct {
-	in       incoming
-	launcher *launcher
-	ready    chan struct{} // closed when process is set
-	process  *process
-	pace     pacer
+	in      incoming
+	program *stdioProgram
+	ready   chan struct{} // closed when process is set
+	process *process
+	over    bool // guarded by program.mu
+	pace    pacer
 }
 
 var (
@@ -68,22 +115,15 @@ func (s *stdioLink) listen(_ context.Context, opened func()) error {
 	return nil
 }
 
-// close implements link. A process that outlives ctx is killed.
-func (s *stdioLink) close(ctx context.Context) {
-	s.process.stop()
-	select {
-	case <-s.process.done:
-	case <-ctx.Done():
-		s.process.kill()
-		<-s.process.done
-	}
-}
+// close implements link. It does not wait for the end of the process, which takes
+// seconds when it has to be made to end.
+func (s *stdioLink) close(context.Context) { s.program.end(s) }
 
 // line implements receiver.
 func (s *stdioLink) line(buf *mcp.Buffer) {
 	defer buf.Release()
 	if first := buf.B[0]; first != '{' && first != '[' { // batches are of 2025-03-26
-		notMessage(&s.pace, s.launcher.log, len(buf.B), errors.New("it is no JSON object"))
+		notMessage(&s.pace, s.program.launcher.log, len(buf.B), errors.New("it is no JSON object"))
 		return
 	}
 	s.in.message(buf.B)
@@ -92,24 +132,40 @@ func (s *stdioLink) line(buf *mcp.Buffer) {
 // lost implements receiver. A request that waits for the message learns why there
 // is none.
 func (s *stdioLink) lost(id []byte, err error) {
-	if id != nil {
-		class := ClassTooLarge
-		if errors.Is(err, mcp.ErrOverBudget) {
-			class = ClassOverloaded
-		}
-		if to, ok := s.in.(interface{ missed(id []byte, err error) }); ok {
-			to.missed(id, linkFailure(class, false, err))
-		}
+	class := ClassTooLarge
+	if errors.Is(err, mcp.ErrOverBudget) {
+		class = ClassOverloaded
+	}
+	if to, ok := s.in.(misser); ok && id != nil {
+		to.missed(id, linkFailure(class, false, err))
+	}
+}
+
+// misser is an incoming that takes the failure of one request alone.
+type misser interface {
+	missed(id []byte, err error)
+}
+
+var _ misser = (*session)(nil)
+
+// missed implements misser.
+func (s *session) missed(id []byte, err error) {
+	s.mu.Lock()
+	f := s.flights[string(id)]
+	s.mu.Unlock()
+	if f != nil {
+		f.end(err)
 	}
 }
 
 // ended implements receiver.
 func (s *stdioLink) ended(err error) {
+	<-s.ready
+	s.program.forget(s)
 	if err == nil {
 		return
 	}
-	<-s.ready
-	s.launcher.failed(time.Since(s.process.began))
+	s.program.launcher.failed(time.Since(s.process.began))
 	s.in.gone(linkFailure(ClassInterrupted, false, err))
 }
 
