@@ -54,7 +54,7 @@ func newFederation(opts *Options, budget *mcp.Budget, metrics *telemetry.Metrics
 		Cache: opts.Cache,
 		Ring:  opts.Ring,
 		Connect: func(c upstream.Config) upstream.Doer {
-			return upstream.New(withDefaults(c, opts.Upstream), transports, deps)
+			return upstream.Connect(withDefaults(c, opts.Upstream), transports, deps)
 		},
 		Logger:  opts.Logger,
 		Tracer:  tracer,

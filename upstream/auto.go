@@ -24,9 +24,10 @@ type auto struct {
 	log  *slog.Logger
 	make [ways]func() closer // nil for ways that are not to be tried
 
-	current atomic.Pointer[choice]
-	asked   atomic.Int64
-	pause   time.Duration // doubtPause
+	current  atomic.Pointer[choice]
+	asked    atomic.Int64
+	pause    time.Duration // doubtPause
+	patience time.Duration // ProbeTimeout
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -55,7 +56,7 @@ type probing struct {
 }
 
 func newAuto(conf Config, log *slog.Logger, makers [ways]func() closer) *auto {
-	a := &auto{conf: conf, log: log, make: makers, pause: doubtPause}
+	a := &auto{conf: conf, log: log, make: makers, pause: doubtPause, patience: ProbeTimeout}
 	//nolint:gosec // the cancel function is kept and called by Close
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	return a
@@ -230,7 +231,9 @@ func (a *auto) search(run *probing, template *Request) {
 		}
 		allSSE = allSSE && found == mismatchSSE
 		a.log.Debug("the upstream does not speak this way", "way", w.String(), "error", err)
-		run.err = err
+		if w != waySSE { // what a GET that few servers expect led to tells less than the others
+			run.err = err
+		}
 	}
 	// The server was reached and speaks neither era.
 	a.current.Store(nil)

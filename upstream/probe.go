@@ -51,7 +51,7 @@ func (a *auto) probe(ctx context.Context, w way, template *Request) (finding, er
 	if err != nil {
 		return unclear, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, ProbeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, a.patience)
 	defer cancel()
 	m, status, err := ask(ctx, doer, a.question(template))
 	switch {
@@ -96,7 +96,7 @@ func ask(ctx context.Context, d Doer, req *Request) (*mcp.Message, int, error) {
 func (a *auto) question(template *Request) *Request {
 	id := fmt.Appendf(nil, `"probe-%d"`, a.asked.Add(1))
 	req := &Request{
-		Method: mcp.MethodDiscover, ID: id, Header: template.Header, Timeout: ProbeTimeout,
+		Method: mcp.MethodDiscover, ID: id, Header: template.Header, Timeout: a.patience,
 		Principal: template.Principal, Session: template.Session,
 	}
 	var info, capabilities []byte
