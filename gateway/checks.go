@@ -52,7 +52,7 @@ func ofTasks(method string) bool {
 // might begin a session.
 func removed(method string) bool {
 	switch method {
-	case methodInitialize, "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
+	case methodInitialize, methodPing, methodSetLevel, methodSubscribe, methodUnsubscribe:
 		return true
 	}
 	return false
@@ -61,9 +61,6 @@ func removed(method string) bool {
 // check holds a request against the rules of revision 2026-07-28 that the edge
 // can decide, in the order in which the first one broken is reported.
 func (e *edge) check(h http.Header, at federation.Endpoint, req *mcp.Request) error {
-	if !e.modern(h, req) {
-		return e.handshakeEra(h, req)
-	}
 	if err := e.checkMeta(req); err != nil {
 		return err
 	}
@@ -85,26 +82,11 @@ func (e *edge) check(h http.Header, at federation.Endpoint, req *mcp.Request) er
 // modern tells whether the request is of the era without sessions: its `_meta`
 // names a version, or the header names one of that era.
 func (e *edge) modern(h http.Header, req *mcp.Request) bool {
-	return req.Meta.ProtocolVersion.Ok() || slices.Contains(e.versions, h.Get(mcp.HeaderProtocolVersion))
+	return req.Meta.ProtocolVersion.Ok() || e.isModern(h.Get(mcp.HeaderProtocolVersion))
 }
 
-// handshakeEra refuses a request of an earlier revision with the versions that
-// are spoken, since its client may have nothing else to show (2026-07-28,
-// basic/versioning, Backward Compatibility).
-func (e *edge) handshakeEra(h http.Header, req *mcp.Request) error {
-	requested := h.Get(mcp.HeaderProtocolVersion)
-	if req.Method == methodInitialize {
-		if v, ok := mcp.String(req.Raw, mcp.Find(req.Raw, req.Params, "protocolVersion")); ok {
-			requested = v
-		}
-	}
-	if requested == "" {
-		// What a request without the header stands for (basic/transports/
-		// streamable-http, Protocol Version Header).
-		requested = "2025-03-26"
-	}
-	return e.unsupported(requested)
-}
+// isModern tells whether the version is one that is spoken per request.
+func (e *edge) isModern(version string) bool { return slices.Contains(e.versions, version) }
 
 // unsupported makes the error for a version that is not spoken here
 // (basic/versioning, Protocol Version Negotiation).

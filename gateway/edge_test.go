@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/causeway-mcp/causeway/auth/seal"
 	"github.com/causeway-mcp/causeway/federation"
 	"github.com/causeway-mcp/causeway/gateway/telemetry"
 	"github.com/causeway-mcp/causeway/upstream/mcp"
@@ -25,6 +26,7 @@ import (
 type fakeRouter struct {
 	handle func(ctx context.Context, c *federation.Call) (*federation.Reply, error)
 	listen func(ctx context.Context, c *federation.Call) (*federation.Subscription, error)
+	watch  func(c *federation.Call) error
 }
 
 func (f *fakeRouter) Check(_ context.Context, e federation.Endpoint) error {
@@ -42,6 +44,13 @@ func (f *fakeRouter) Handle(ctx context.Context, c *federation.Call) (*federatio
 		return result(c, `{"resultType":"complete"}`), nil
 	}
 	return f.handle(ctx, c)
+}
+
+func (f *fakeRouter) Watchable(_ context.Context, c *federation.Call) error {
+	if f.watch == nil {
+		return nil
+	}
+	return f.watch(c)
 }
 
 func (f *fakeRouter) Listen(ctx context.Context, c *federation.Call) (*federation.Subscription, error) {
@@ -63,7 +72,7 @@ func testOptions() Options {
 	o := DefaultOptions()
 	o.Listen, o.AdminListen = "127.0.0.1:0", ""
 	o.Registerer, o.Gatherer = reg, reg
-	o.Logger = slog.New(slog.DiscardHandler)
+	o.Logger, o.Ring = slog.New(slog.DiscardHandler), seal.NewRandom()
 	return o
 }
 

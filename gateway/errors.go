@@ -49,6 +49,8 @@ type failure struct {
 	errorType string
 	upstream  string // the alias at fault
 	header    [2]string
+	// ofRPC tells that the status follows from the code of rpc.
+	ofRPC bool
 	// internal tells that the gateway itself is at fault: the cause is logged.
 	internal bool
 }
@@ -66,7 +68,7 @@ func mapError(err error) failure {
 	case errors.As(err, &own):
 		return failure{status: own.status, rpc: own.rpc, errorType: own.class, header: own.header}
 	case errors.As(err, &rpc):
-		f := failure{status: statusOf(rpc.Code), rpc: rpc, errorType: codeLabel(rpc.Code)}
+		f := failure{status: statusOf(rpc.Code), rpc: rpc, errorType: codeLabel(rpc.Code), ofRPC: true}
 		if rpc.Code == federation.CodeOverQuota {
 			f.header = retryAfter(waitOf(rpc.Data))
 		}

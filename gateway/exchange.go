@@ -37,6 +37,8 @@ type exchange struct {
 	client string // address, where it is logged
 
 	accept accepted
+	legacy *session  // of a client of the handshake era; nil for others
+	state  softState // of that session
 	req    *mcp.Request
 	body   *mcp.Buffer // that req lives in
 	call   federation.Call
@@ -50,6 +52,7 @@ type exchange struct {
 	waited    time.Duration
 	taken     time.Duration // total, where that is not the handler's whole time
 	listening bool          // the registry of streams waits for the handler
+	counted   bool          // its parts were counted
 
 	mu     sync.Mutex // guards what follows: the timer and Notify write too
 	w      http.ResponseWriter
@@ -67,7 +70,7 @@ var errDone = errors.New("the response has ended")
 // back and counts.
 func (x *exchange) finish() {
 	if p := recover(); p != nil {
-		x.fail(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+		x.fail(panicked(p))
 	}
 	x.mu.Lock()
 	x.phase = phaseDone
@@ -85,6 +88,17 @@ func (x *exchange) finish() {
 		defer e.streams.work.Done()
 	}
 	e.metrics.InFlight.Dec()
+	if !x.counted {
+		x.count(total)
+	}
+}
+
+// panicked makes an error of what a panic gave.
+func panicked(p any) error { return fmt.Errorf("panic: %v\n%s", p, debug.Stack()) }
+
+// count counts the request, ends its span and logs it.
+func (x *exchange) count(total time.Duration) {
+	e := x.edge
 	e.metrics.Observe(telemetry.Observation{
 		Method: x.method, Tenant: x.tenant, Upstream: x.upstream, ErrorType: x.errorType,
 		Total: total, Waited: x.waited,
@@ -172,11 +186,8 @@ func (x *exchange) isLate() bool {
 	return x.late
 }
 
-// fail answers an error.
-func (x *exchange) fail(err error) {
-	if x.gone() && !errors.Is(err, errGone) {
-		err = errGone
-	}
+// failure tells what becomes of an error, and notes it.
+func (x *exchange) failure(err error) failure {
 	f := mapError(err)
 	x.errorType = f.errorType
 	if f.upstream != "" {
@@ -185,6 +196,20 @@ func (x *exchange) fail(err error) {
 	if f.internal {
 		x.edge.log.Error("serve a request", "request_id", x.id, "method", x.method, "error", err)
 	}
+	if x.legacy != nil && f.ofRPC {
+		// Before 2026-07-28 an error goes with 200 like any other answer, and 404
+		// means that the session is over.
+		f.status = http.StatusOK
+	}
+	return f
+}
+
+// fail answers an error.
+func (x *exchange) fail(err error) {
+	if x.gone() && !errors.Is(err, errGone) {
+		err = errGone
+	}
+	f := x.failure(err)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if f.status == statusClientGone {

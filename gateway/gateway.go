@@ -45,6 +45,7 @@ func newGateway(opts Options, r router, budget *mcp.Budget, metrics *telemetry.M
 	}
 	e.guard = newGuard(isLoopback(opts.Listen), opts.PublicURL, opts.AllowedOrigins)
 	e.streams = newStreams(opts.Limits, metrics, opts.Logger)
+	e.handshakes = newHandshakes(&opts)
 	return &Gateway{opts: opts, log: opts.Logger, edge: e, health: &health{}, failed: make(chan error, 2)}
 }
 
@@ -90,6 +91,7 @@ func (g *Gateway) Start(ctx context.Context) error {
 // serveClients serves the MCP endpoints.
 func (g *Gateway) serveClients(l net.Listener) {
 	g.cleanups.push("workers of listen streams", g.edge.streams.join)
+	g.cleanups.push("calls of handshake clients", g.edge.handshakes.close)
 	g.serve("MCP listener", g.server(publicRoutes(g.edge, g.opts.TrustedProxies)), l)
 	g.cleanups.push("listen streams", g.edge.streams.drain)
 }

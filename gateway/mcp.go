@@ -12,7 +12,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/causeway-mcp/causeway/federation"
-	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/gateway/telemetry"
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 	"github.com/causeway-mcp/causeway/upstream/sse"
@@ -26,6 +25,9 @@ type router interface {
 	Handle(ctx context.Context, c *federation.Call) (*federation.Reply, error)
 	// Listen opens a listen stream that lives no longer than ctx.
 	Listen(ctx context.Context, c *federation.Call) (*federation.Subscription, error)
+	// Watchable gives an error unless updates of the resource params.uri may be
+	// subscribed to.
+	Watchable(ctx context.Context, c *federation.Call) error
 }
 
 // edge is the MCP endpoint on net/http types.
@@ -38,6 +40,8 @@ type edge struct {
 	log     *slog.Logger
 	guard   *guard
 	streams *streams
+
+	handshakes *handshakes
 
 	versions      []string // that are spoken per request, the newest first
 	supported     []byte   // the same as JSON
@@ -106,7 +110,7 @@ func (x *exchange) run() error {
 		return nil
 	}
 	if x.r.Method != http.MethodPost {
-		return &refusal{status: http.StatusMethodNotAllowed, class: "http_method", header: [2]string{"Allow", http.MethodPost}}
+		return x.otherMethod()
 	}
 	if err := x.negotiate(); err != nil {
 		return err
@@ -114,24 +118,26 @@ func (x *exchange) run() error {
 	if err := x.read(); err != nil {
 		return err
 	}
-	if x.req.IsNotification() {
+	req, bad := mcp.ParseRequest(x.body.B, e.limits.MaxDepth)
+	if x.req = req; bad != nil {
+		return x.odd(bad)
+	}
+	if !e.modern(x.r.Header, req) && (!req.IsNotification() || e.hasSession(x.r.Header)) {
+		return x.serveLegacy()
+	}
+	if req.IsNotification() {
 		// Revision 2026-07-28 has no notification that a client sends over HTTP, and
 		// nobody waits for one.
 		x.acknowledge()
 		return nil
 	}
-	x.method = methodLabel(x.req.Method)
+	x.method = methodLabel(req.Method)
 	ctx := x.startSpan()
-	if err := e.check(x.r.Header, x.at, x.req); err != nil {
+	if err := e.check(x.r.Header, x.at, req); err != nil {
 		return err
 	}
-	x.call = federation.Call{
-		Endpoint:  x.at,
-		Principal: tenant.Principal{Tenant: x.at.Tenant},
-		Request:   x.req,
-		Header:    x.r.Header,
-	}
-	if x.req.Method == mcp.MethodListen {
+	x.call = federation.Call{Endpoint: x.at, Principal: x.principal(), Request: req, Header: x.r.Header}
+	if req.Method == mcp.MethodListen {
 		return x.listen(ctx)
 	}
 	return x.handle(ctx)
@@ -154,7 +160,7 @@ func (x *exchange) negotiate() error {
 	return nil
 }
 
-// read reads the body within its bounds, and its envelope.
+// read reads the body within its bounds.
 func (x *exchange) read() error {
 	e := x.edge
 	if len(x.r.Header["Expect"]) > 0 {
@@ -173,11 +179,6 @@ func (x *exchange) read() error {
 		return x.unread(err)
 	}
 	x.disarm()
-	req, bad := mcp.ParseRequest(x.body.B, e.limits.MaxDepth)
-	x.req = req
-	if bad != nil {
-		return bad
-	}
 	return nil
 }
 

@@ -81,6 +81,14 @@ type Limits struct {
 	StreamsPerPrincipal int           // and of one principal in it
 	StreamLifetime      time.Duration // until the gateway ends a listen stream
 
+	// SessionLifetime is how long the session of a client of the handshake era is
+	// good.
+	SessionLifetime time.Duration
+	// Sessions is of how many of them the process keeps what they set.
+	Sessions int
+	// AnswerWait is how long such a client may take to answer a server's question.
+	AnswerWait time.Duration
+
 	// ShutdownGrace is how long Stop waits for requests under way.
 	ShutdownGrace time.Duration
 }
@@ -97,6 +105,7 @@ func DefaultOptions() Options {
 			HeaderTimeout: 10 * time.Second, BodyTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 			WriteTimeout: 10 * time.Second, KeepAlive: 15 * time.Second,
 			Streams: 20000, StreamsPerPrincipal: 1000, StreamLifetime: 12 * time.Hour,
+			SessionLifetime: 24 * time.Hour, Sessions: 100000, AnswerWait: 5 * time.Minute,
 			ShutdownGrace: 25 * time.Second,
 		},
 		Federation: federation.DefaultLimits(),
@@ -151,6 +160,9 @@ func (l *Limits) validate(f *faults) {
 	f.positive("Streams", int64(l.Streams))
 	f.positive("StreamsPerPrincipal", int64(l.StreamsPerPrincipal))
 	f.positive("StreamLifetime", int64(l.StreamLifetime))
+	f.positive("SessionLifetime", int64(l.SessionLifetime))
+	f.positive("Sessions", int64(l.Sessions))
+	f.positive("AnswerWait", int64(l.AnswerWait))
 	f.positive("ShutdownGrace", int64(l.ShutdownGrace))
 }
 

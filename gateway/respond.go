@@ -72,12 +72,29 @@ func plainError(status int) []byte {
 }
 
 // acknowledge answers a notification: 202 and no body.
-func (x *exchange) acknowledge() {
+func (x *exchange) acknowledge() { x.empty(http.StatusAccepted) }
+
+// empty answers without a body.
+func (x *exchange) empty(status int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.phase, x.status = phaseDone, http.StatusAccepted
+	x.phase, x.status = phaseDone, status
 	x.expect(0)
-	x.w.WriteHeader(http.StatusAccepted)
+	x.w.WriteHeader(status)
+}
+
+// silence ends the response to a request that is not answered: an event stream
+// without a final message, where the client takes one.
+func (x *exchange) silence() {
+	if !x.accept.sse {
+		x.empty(http.StatusNoContent)
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.expect(0)
+	x.beginStream()
+	x.phase = phaseDone
 }
 
 // write writes to the client within its deadline. x.mu is held.

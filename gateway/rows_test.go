@@ -146,19 +146,9 @@ func TestErrorRows(t *testing.T) {
 		{name: "notification of the handshake", body: `{"jsonrpc":"2.0","method":"notifications/initialized"}`, header: []string{"Mcp-Protocol-Version", "Mcp-Protocol-Version: 2025-11-25"}, status: 202},
 
 		{
-			name: "initialize of the handshake", body: `{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}`,
-			header: []string{"Mcp-Protocol-Version", "Mcp-Method"},
-			status: 400, code: -32022, data: sprintf(unsupported, "2025-06-18"), want: "supported: 2026-07-28",
-		},
-		{
-			name: "a request of the handshake", body: `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`,
-			header: []string{"Mcp-Method", "Mcp-Protocol-Version", "Mcp-Protocol-Version: 2025-11-25"},
-			status: 400, code: -32022, data: sprintf(unsupported, "2025-11-25"),
-		},
-		{
-			name: "a request before the version header", body: `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`,
-			header: []string{"Mcp-Method", "Mcp-Protocol-Version"},
-			status: 400, code: -32022, data: sprintf(unsupported, "2025-03-26"),
+			name: "neither era", body: `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`,
+			header: []string{"Mcp-Method", "Mcp-Protocol-Version", "Mcp-Protocol-Version: 2024-11-05"},
+			status: 400, code: -32022, data: sprintf(unsupported, "2024-11-05"), want: "2026-07-28, or with initialize 2025-11-25",
 		},
 		{
 			name: "initialize with a modern header and no _meta", body: `{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}`,

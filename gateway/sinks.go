@@ -135,6 +135,9 @@ type response struct{ x *exchange }
 var _ sink = (*response)(nil)
 
 func (r *response) send(message []byte) error {
+	if message == nil {
+		return r.comment()
+	}
 	r.x.mu.Lock()
 	defer r.x.mu.Unlock()
 	r.x.beginStream()
@@ -144,11 +147,16 @@ func (r *response) send(message []byte) error {
 func (r *response) comment() error {
 	r.x.mu.Lock()
 	defer r.x.mu.Unlock()
+	r.x.beginStream()
 	return r.x.write(r.x.edge.comment, true)
 }
 
 func (r *response) end(message []byte) {
 	r.x.mu.Lock()
 	defer r.x.mu.Unlock()
+	if message == nil {
+		r.x.phase = phaseDone
+		return
+	}
 	r.x.last(http.StatusOK, message)
 }

@@ -48,9 +48,12 @@ type stream struct {
 	conn net.Conn        // taken over from net/http; nil on HTTP/2
 	gone <-chan struct{} // closed when the client left
 	stop context.CancelFunc
+	// feed is what a GET stream of the handshake era has besides; nil for others.
+	feed *feed
 }
 
-// sink is where a stream's messages go.
+// sink is where a stream's messages go. Instead of a message that is nil a
+// comment goes out, or nothing at the end.
 type sink interface {
 	send(message []byte) error
 	comment() error
@@ -100,6 +103,7 @@ func (s *streams) remove(st *stream) {
 		st.sub.Close()
 		s.metrics.StreamClosed(st.who.tenant)
 	}
+	st.feed.close()
 	if st.conn != nil {
 		_ = st.conn.Close() // the peer may have closed it first
 	}
@@ -162,13 +166,18 @@ func (s *streams) run(st *stream) {
 				st.out.end(st.sub.End)
 				return
 			}
-			err = st.out.send(message)
+			err = st.out.send(st.feed.translate(message))
+		case <-st.feed.changed():
+			err = st.renew()
 		case <-timer.C:
-			if time.Since(st.born) >= s.limits.StreamLifetime {
+			if s.left(st) <= 0 {
 				st.out.end(st.sub.End)
 				return
 			}
 			err = st.out.comment()
+		case <-st.feed.over():
+			st.out.end(st.sub.End)
+			return
 		case <-s.quit:
 			st.out.end(st.sub.End)
 			return
@@ -184,7 +193,12 @@ func (s *streams) run(st *stream) {
 
 // silence is how long the stream may be silent from here on.
 func (s *streams) silence(st *stream) time.Duration {
-	return min(s.limits.KeepAlive, s.limits.StreamLifetime-time.Since(st.born))
+	return min(s.limits.KeepAlive, s.left(st))
+}
+
+// left is how long the stream may last from here on.
+func (s *streams) left(st *stream) time.Duration {
+	return min(s.limits.StreamLifetime-time.Since(st.born), st.feed.left())
 }
 
 // listen opens a listen stream and hands it over to the registry.
@@ -192,8 +206,17 @@ func (x *exchange) listen(ctx context.Context) error {
 	if !x.accept.sse {
 		return refuse(http.StatusNotAcceptable, "not_acceptable", "Accept must allow text/event-stream")
 	}
+	return x.hold(ctx, func(life context.Context, st *stream) (err error) {
+		st.sub, err = x.edge.router.Listen(life, &x.call)
+		return err
+	})
+}
+
+// hold makes the response a stream of the registry. open sets what the stream
+// subscribes to, for as long as life lasts.
+func (x *exchange) hold(ctx context.Context, open func(life context.Context, st *stream) error) error {
 	s := x.edge.streams
-	st, err := s.add(x.call.Principal)
+	st, err := s.add(x.principal())
 	if err != nil {
 		return err
 	}
@@ -211,13 +234,12 @@ func (x *exchange) listen(ctx context.Context) error {
 	}
 	life, st.stop = context.WithCancel(life)
 	leave := context.AfterFunc(x.r.Context(), st.stop)
-	sub, err := x.edge.router.Listen(life, &x.call)
+	err = open(life, st)
 	leave()
 	if err != nil {
 		return err
 	}
 	s.metrics.StreamOpened(st.who.tenant)
-	st.sub = sub
 	x.taken = time.Since(x.start)
 	if x.r.ProtoMajor == 1 {
 		handed, err = s.takeOver(x, st)

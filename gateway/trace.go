@@ -28,8 +28,12 @@ func (x *exchange) startSpan() context.Context {
 		attribute.String("mcp.method.name", cut(req.Method)),
 		attribute.String("jsonrpc.request.id", cut(string(req.ID.In(req.Raw)))),
 	}
-	if v := req.Meta.ProtocolVersion.Value; v != "" {
-		attrs = append(attrs, attribute.String("mcp.protocol.version", cut(v)))
+	version := req.Meta.ProtocolVersion.Value
+	if x.legacy != nil {
+		version = x.legacy.revision
+	}
+	if version != "" {
+		attrs = append(attrs, attribute.String("mcp.protocol.version", cut(version)))
 	}
 	if id, ok := mcp.String(req.Raw, req.ID); ok {
 		attrs[1] = attribute.String("jsonrpc.request.id", cut(id))
