@@ -28,8 +28,9 @@ type goClient struct {
 }
 
 // goJourney uses the gateway as an application would, with the official Go
-// client, and gives what it saw. Requests go over transport.
-func goJourney(t *testing.T, url string, transport http.RoundTripper) *journey {
+// client, and gives what it saw. Requests go over transport, version is the
+// revision that it asks for; empty for the newest.
+func goJourney(t *testing.T, url, version string, transport http.RoundTripper) *journey {
 	t.Helper()
 	c := &goClient{t: t, updated: make(chan string, 16), changed: make(chan struct{}, 16)}
 	client := mcp.NewClient(&mcp.Implementation{Name: "causeway-test-go", Version: "1"}, &mcp.ClientOptions{
@@ -44,7 +45,7 @@ func goJourney(t *testing.T, url string, transport http.RoundTripper) *journey {
 	defer cancel()
 	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{
 		Endpoint: url, HTTPClient: &http.Client{Transport: transport},
-	}, nil)
+	}, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		t.Fatal(err)
 	}

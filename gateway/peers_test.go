@@ -91,7 +91,11 @@ func startDemo(t *testing.T) string {
 func TestGoClient(t *testing.T) {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	checkJourney(t, goJourney(t, startDemo(t), transport))
+	for _, version := range []string{"2026-07-28", "2025-11-25", "2025-06-18"} {
+		t.Run(version, func(t *testing.T) {
+			checkJourney(t, version, goJourney(t, startDemo(t), version, transport))
+		})
+	}
 }
 
 func TestTypeScriptClient(t *testing.T) {
@@ -126,11 +130,11 @@ func TestTypeScriptClient(t *testing.T) {
 	if err := json.Unmarshal(out, &j); err != nil {
 		t.Fatalf("read what the TypeScript client printed: %v\n%s", err, out)
 	}
-	checkJourney(t, &j)
+	checkJourney(t, "2026-07-28", &j)
 }
 
-// checkJourney holds what every client must have seen.
-func checkJourney(t *testing.T, got *journey) {
+// checkJourney holds what every client of a revision must have seen.
+func checkJourney(t *testing.T, version string, got *journey) {
 	t.Helper()
 	tools := []string{
 		"calendar_createCalendarEvent", "calendar_sendEmail", "calendar_setReminders",
@@ -138,7 +142,7 @@ func checkJourney(t *testing.T, got *journey) {
 		"weather_checkWeather", "weather_weatherCurrent",
 	}
 	want := journey{
-		Version:   "2026-07-28",
+		Version:   version,
 		Tools:     tools,
 		Prompts:   []string{"travel_plan-vacation"},
 		Resources: []string{"calendar+calendar://events/2024", "travel+travel://past-trips/spain-2023", "travel+travel://preferences/europe"},
@@ -154,6 +158,9 @@ func checkJourney(t *testing.T, got *journey) {
 	}
 	want.Server.Name = "causeway"
 	want.Unknown.Tool, want.Unknown.Resource, want.Unknown.Prompt = -32602, -32602, -32602
+	if version != "2026-07-28" {
+		want.Unknown.Resource = -32002
+	}
 	// Looked at below.
 	want.Capabilities, want.Instructions = got.Capabilities, got.Instructions
 	want.Weather, want.Booking = got.Weather, got.Booking

@@ -196,7 +196,7 @@ func TestMessagesMatchSchema(t *testing.T) {
 	r := &recorder{next: transport}
 
 	url := startDemo(t)
-	goJourney(t, url, r)
+	goJourney(t, url, "", r)
 	for _, e := range badRequests() {
 		e.send(t, r, url)
 	}
