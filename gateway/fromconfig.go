@@ -118,6 +118,11 @@ func OptionsFrom(cfg *config.Config) Options {
 	override(&l.Streams, cfg.Limits.Streams)
 	override(&l.StreamsPerPrincipal, cfg.Limits.StreamsPerPrincipal)
 	override(&l.StreamLifetime, cfg.Limits.StreamLifetime)
+	override(&l.SessionLifetime, cfg.Limits.ClientSessionLifetime)
+	override(&l.Sessions, cfg.Limits.ClientSessions)
+	override(&l.AnswerWait, cfg.Limits.ParkMax)
+	override(&l.Asking, cfg.Limits.Asking)
+	override(&l.AskingPerPrincipal, cfg.Limits.AskingPerPrincipal)
 	override(&l.ShutdownGrace, cfg.Server.ShutdownGrace)
 
 	f := &o.Federation

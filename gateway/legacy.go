@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/causeway-mcp/causeway/auth/seal"
+	"github.com/causeway-mcp/causeway/federation"
 	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
@@ -34,6 +35,10 @@ type handshakes struct {
 	// server is the gateway's own Implementation, raw JSON.
 	server []byte
 
+	mu           sync.Mutex
+	asking       int // calls that wait for a client's answer
+	perPrincipal map[principal]int
+
 	// Calls outlive their clients' connections. ctx ends them in the end, work
 	// counts them.
 	ctx    context.Context
@@ -47,6 +52,8 @@ func newHandshakes(opts *Options) *handshakes {
 		ring:   opts.Ring,
 		states: newMemoryStates(opts.Limits.Sessions, opts.Logger),
 		limits: opts.Limits,
+
+		perPrincipal: map[principal]int{},
 	}
 	h.server = append(mcp.AppendQuote([]byte(`{"name":"causeway","title":"Causeway","version":`), opts.Version), '}')
 	h.ctx, h.cancel = context.WithCancel(context.Background())
@@ -58,6 +65,29 @@ func (h *handshakes) close(context.Context) error {
 	h.cancel()
 	h.work.Wait()
 	return nil
+}
+
+// ask takes a place for a call that waits for its client's answer, or tells why
+// there is none. done gives it back.
+func (h *handshakes) ask(p tenant.Principal) (done func(), err error) {
+	who := principal{p.Tenant, p.Issuer, p.Subject}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.asking >= h.limits.Asking || h.perPrincipal[who] >= h.limits.AskingPerPrincipal {
+		e := mcp.Errorf(federation.CodeOverQuota, "Too many calls wait for an answer of their clients")
+		e.Data = []byte(`{"retryAfterMs":1000}`)
+		return nil, e
+	}
+	h.asking++
+	h.perPrincipal[who]++
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.asking--
+		if h.perPrincipal[who]--; h.perPrincipal[who] == 0 {
+			delete(h.perPrincipal, who)
+		}
+	}, nil
 }
 
 // Why the context of a call ends.

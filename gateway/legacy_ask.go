@@ -40,6 +40,11 @@ func (t *turn) ask(ctx context.Context, reply *federation.Reply, msg *mcp.Messag
 	case t.out.gone():
 		return nil, errGone
 	}
+	done, err := t.x.edge.handshakes.ask(t.x.principal())
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	ready := t.expect(list)
 	defer t.expect(nil)
 	for _, q := range list {

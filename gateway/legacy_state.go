@@ -32,7 +32,7 @@ type softState struct {
 	// uris are the resources that it subscribed to. The slice is never changed in
 	// place.
 	uris    []string
-	streams uint64 // how many GET streams were opened; the last one is the active one
+	stream  uint64 // the number of the active GET stream: each is higher than the one before
 	deleted bool   // nothing of the session is served any more
 }
 

@@ -39,8 +39,9 @@ func (x *exchange) stream() error {
 			if state.deleted {
 				return noSession()
 			}
-			state.streams++
-			number = state.streams
+			// The clock keeps numbers growing if the state was forgotten in between.
+			number = max(state.stream+1, uint64(time.Now().UnixNano()))
+			state.stream = number
 			return nil
 		})
 		if err != nil {

@@ -88,6 +88,9 @@ type Limits struct {
 	Sessions int
 	// AnswerWait is how long such a client may take to answer a server's question.
 	AnswerWait time.Duration
+	// Asking bounds the calls of this process that wait for such an answer, and
+	// AskingPerPrincipal those of one principal.
+	Asking, AskingPerPrincipal int
 
 	// ShutdownGrace is how long Stop waits for requests under way.
 	ShutdownGrace time.Duration
@@ -106,6 +109,7 @@ func DefaultOptions() Options {
 			WriteTimeout: 10 * time.Second, KeepAlive: 15 * time.Second,
 			Streams: 20000, StreamsPerPrincipal: 1000, StreamLifetime: 12 * time.Hour,
 			SessionLifetime: 24 * time.Hour, Sessions: 100000, AnswerWait: 5 * time.Minute,
+			Asking: 10000, AskingPerPrincipal: 1000,
 			ShutdownGrace: 25 * time.Second,
 		},
 		Federation: federation.DefaultLimits(),
@@ -163,6 +167,8 @@ func (l *Limits) validate(f *faults) {
 	f.positive("SessionLifetime", int64(l.SessionLifetime))
 	f.positive("Sessions", int64(l.Sessions))
 	f.positive("AnswerWait", int64(l.AnswerWait))
+	f.positive("Asking", int64(l.Asking))
+	f.positive("AskingPerPrincipal", int64(l.AskingPerPrincipal))
 	f.positive("ShutdownGrace", int64(l.ShutdownGrace))
 }
 

@@ -62,6 +62,7 @@ func TestValidate(t *testing.T) {
 			"Limits.WriteTimeout: must be positive", "Limits.KeepAlive: must be positive",
 			"Limits.Streams: must be positive", "Limits.StreamsPerPrincipal: must be positive", "Limits.StreamLifetime: must be positive",
 			"Limits.SessionLifetime: must be positive", "Limits.Sessions: must be positive", "Limits.AnswerWait: must be positive",
+			"Limits.Asking: must be positive", "Limits.AskingPerPrincipal: must be positive",
 			"Limits.ShutdownGrace: must be positive",
 		}},
 		{"a budget without room", func(o *Options) { o.Limits.MaxBuffered = 1000 }, []string{"Limits.MaxBuffered: must hold at least one body (MaxBody, 4194304 bytes)"}},

@@ -116,6 +116,9 @@ type Limits struct {
 	Processes           int   // and where it is a program; 32
 	Parked              int   // calls of one upstream that wait for a user's answer; 1,000
 	ParkedPerPrincipal  int   // and of one principal; 32
+	ClientSessions      int   // sessions of clients whose settings are kept; 100,000
+	Asking              int   // calls of the process whose clients are asked something; 10,000
+	AskingPerPrincipal  int   // and of one principal; 1,000
 
 	StreamLifetime time.Duration // of a listen stream; 12 h
 	StateTTL       time.Duration // how long a requestState is good; 10 min
@@ -124,6 +127,8 @@ type Limits struct {
 	TenantIdle     time.Duration // a tenant that was not used for this long is unloaded; 15 min
 	SessionIdle    time.Duration // a session with an upstream that was not used for this long is closed; 5 min
 	ParkMax        time.Duration // how long a call waits for a user's answer; 5 min
+
+	ClientSessionLifetime time.Duration // of a client's session; 24 h
 }
 
 // Timeouts are those of upstreams that set none of their own. 0 means the

@@ -63,6 +63,7 @@ func TestExample(t *testing.T) {
 			PollInterval: 30 * time.Second, TenantIdle: 15 * time.Minute,
 			Sessions: 1000, Processes: 32, SessionIdle: 5 * time.Minute,
 			ParkMax: 5 * time.Minute, Parked: 1000, ParkedPerPrincipal: 32,
+			ClientSessions: 100000, ClientSessionLifetime: 24 * time.Hour, Asking: 10000, AskingPerPrincipal: 1000,
 		},
 		Timeouts: config.Timeouts{
 			Connect: 2 * time.Second, List: 2 * time.Second, Revalidate: 250 * time.Millisecond,

@@ -32,8 +32,9 @@ func TestNeedRestart(t *testing.T) {
 		"limits.header", "limits.body", "limits.message", "limits.depth", "limits.bufferedBytes", "limits.cacheBytes",
 		"limits.pageSize", "limits.pages", "limits.items", "limits.instructions", "limits.inFlight", "limits.listenStreams",
 		"limits.listenQueue", "limits.streams", "limits.streamsPerPrincipal",
-		"limits.sessions", "limits.processes", "limits.parked", "limits.parkedPerPrincipal", "limits.streamLifetime", "limits.stateTTL",
-		"limits.coalesce", "limits.pollInterval", "limits.tenantIdle", "limits.sessionIdle", "limits.parkMax",
+		"limits.sessions", "limits.processes", "limits.parked", "limits.parkedPerPrincipal",
+		"limits.clientSessions", "limits.asking", "limits.askingPerPrincipal", "limits.streamLifetime", "limits.stateTTL",
+		"limits.coalesce", "limits.pollInterval", "limits.tenantIdle", "limits.sessionIdle", "limits.parkMax", "limits.clientSessionLifetime",
 		"timeouts.revalidate", "timeouts.idle", "breaker.failures", "breaker.open",
 	}
 	if diff := cmp.Diff(want, config.NeedRestart(example, other)); diff != "" {

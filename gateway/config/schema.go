@@ -121,6 +121,11 @@ func (d *decoder) limits(n *node, path string, l *Limits) {
 		"parkMax":             d.duration(&l.ParkMax),
 		"parked":              d.count(&l.Parked),
 		"parkedPerPrincipal":  d.count(&l.ParkedPerPrincipal),
+		"clientSessions":      d.count(&l.ClientSessions),
+		"asking":              d.count(&l.Asking),
+		"askingPerPrincipal":  d.count(&l.AskingPerPrincipal),
+
+		"clientSessionLifetime": d.duration(&l.ClientSessionLifetime),
 	})
 }
 
