@@ -90,13 +90,11 @@ func (h *httpLink) negotiated(version string) {
 
 // request implements link.
 func (h *httpLink) request(ctx context.Context, msg []byte, meta linkMeta, deliver func(*mcp.Buffer) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	resp, err := h.send(ctx, h.server.calls, httpMessage{method: http.MethodPost, body: msg, more: meta.header})
 	if err != nil {
 		return err
 	}
-	x := &httpExchange{link: h, ctx: ctx, cancel: cancel, pool: h.server.calls, resp: resp, id: meta.id, deliver: deliver}
+	x := &httpExchange{link: h, ctx: ctx, pool: h.server.calls, resp: resp, id: meta.id, deliver: deliver}
 	defer x.close()
 	if meta.method == methodInitialize {
 		if err := h.adopt(resp); err != nil {

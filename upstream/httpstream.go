@@ -28,7 +28,6 @@ const (
 type httpExchange struct {
 	link    *httpLink
 	ctx     context.Context
-	cancel  context.CancelFunc
 	pool    pool
 	resp    *http.Response // nil when it is closed
 	id      []byte         // of the request
@@ -191,12 +190,12 @@ func (x *httpExchange) drain() {
 	if now.UnixNano() < lingers.Load() {
 		return
 	}
-	timer := time.AfterFunc(drainTime, x.cancel)
-	n, _ := io.CopyN(io.Discard, x.resp.Body, drainBytes)
-	if n == drainBytes || !timer.Stop() {
+	body := x.resp.Body
+	timer := time.AfterFunc(drainTime, func() { body.Close() })
+	n, _ := io.CopyN(io.Discard, body, drainBytes)
+	if !timer.Stop() || n == drainBytes {
 		lingers.Store(now.Add(lingerMemory).UnixNano())
 	}
-	timer.Stop()
 }
 
 // get opens an event stream with a GET.

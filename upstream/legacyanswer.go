@@ -211,9 +211,9 @@ func (a *legacyAnswer) attempt() (*mcp.Message, *fault) {
 		return nil, f
 	}
 	a.sent = true
-	a.flight = &flight{
-		method: a.req.Method, id: slices.Clone(a.req.ID), token: slices.Clone(a.req.ProgressToken),
-	}
+	fl := &flight{method: a.req.Method}
+	fl.id, fl.token = append(fl.ids[:0], a.req.ID...), append(fl.tokens[:0], a.req.ProgressToken...)
+	a.flight = fl
 	s.start(a.ctx, a.flight, a.body, a.req.Header)
 	return a.read()
 }

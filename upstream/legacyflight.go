@@ -23,13 +23,14 @@ const (
 // may leave it while a user answers, and somebody else come back to it.
 type flight struct {
 	session *session
-	id      []byte // raw JSON, as the server knows it; and the token
-	token   []byte
+	id      []byte   // raw JSON, as the server knows it
+	token   []byte   // of progress, likewise
+	ids     [32]byte // what they are usually kept in
+	tokens  [32]byte
 	method  string
 	own     bool // the session's own request, which nothing is attributed to
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
-	streams bool // its messages come on a stream of its own, which can be held back
 
 	mu      sync.Mutex
 	items   []flightItem
@@ -59,7 +60,7 @@ type flightItem struct {
 // hold over.
 func (s *session) start(ctx context.Context, f *flight, body []byte, header http.Header) {
 	f.session = s
-	f.wake, f.room = make(chan struct{}, 1), make(chan struct{}, 1)
+	f.wake = make(chan struct{}, 1)
 	// It may go on when who asked has left.
 	f.ctx, f.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err := s.enroll(f); err != nil {
@@ -118,12 +119,16 @@ func (f *flight) waitForRoom() {
 	for {
 		f.mu.Lock()
 		full := !f.alone && !f.over && (f.held > maxHeld || f.notes >= maxHeldMessages)
+		if full && f.room == nil {
+			f.room = make(chan struct{}, 1)
+		}
+		room := f.room
 		f.mu.Unlock()
 		if !full {
 			return
 		}
 		select {
-		case <-f.room:
+		case <-room:
 		case <-f.ctx.Done():
 			return
 		}
@@ -292,8 +297,8 @@ func (f *flight) pollRequest() (it flightItem, ok bool) {
 // leaveAlone says whether somebody reads.
 func (f *flight) leaveAlone(alone bool) {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.alone = alone
-	f.mu.Unlock()
 	signal(f.room)
 }
 

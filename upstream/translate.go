@@ -67,37 +67,17 @@ func asksClient(method string) bool {
 // spliceRoom is the room to leave behind a message for what is spliced into it.
 const spliceRoom = 64
 
-// isModernMeta tells whether a key of `_meta` belongs to the modern revision.
-func isModernMeta(key string) bool {
-	switch key {
-	case mcp.MetaProtocolVersion, mcp.MetaClientInfo, mcp.MetaClientCapabilities, mcp.MetaLogLevel:
-		return true
-	}
-	return false
-}
-
 // toHandshake gives the handshake form of a modern request: without the `_meta`
 // keys and parameters that only the modern revision has. The span that ctx carries
-// is named in the `_meta` that is left (as withTrace does).
+// is named in `_meta` where there is one (as withTrace does).
 func toHandshake(ctx context.Context, req *mcp.Request) []byte {
 	var edits mcp.Edits
-	raw, meta := req.Raw, req.Meta.Span
-	others := false
-	for m := range mcp.Members(raw, meta) {
-		if !isModernMeta(m.Key) {
-			others = true
-			break
-		}
-	}
-	traced := meta.Ok() && trace.SpanContextFromContext(ctx).IsValid()
-	if meta.Ok() && !others && !traced {
-		edits.RemoveMember(raw, req.Params, "_meta")
-	} else if meta.Ok() {
-		for _, key := range []string{mcp.MetaProtocolVersion, mcp.MetaClientInfo, mcp.MetaClientCapabilities, mcp.MetaLogLevel} {
-			edits.RemoveMember(raw, meta, key)
-		}
-		if traced {
-			traceInto(ctx, &edits, raw, meta)
+	raw := req.Raw
+	if meta := req.Meta.Span; meta.Ok() {
+		if with := handshakeMeta(ctx, raw, meta); len(with) > len("{}") {
+			edits.Replace(meta, with)
+		} else {
+			edits.RemoveMember(raw, req.Params, "_meta")
 		}
 	}
 	if req.InputResponses.Ok() {
@@ -109,17 +89,40 @@ func toHandshake(ctx context.Context, req *mcp.Request) []byte {
 	return edits.AppendTo(make([]byte, 0, len(raw)+spliceRoom), raw)
 }
 
-// traceInto writes the span that ctx carries into `_meta`.
-func traceInto(ctx context.Context, edits *mcp.Edits, raw []byte, meta mcp.Span) {
-	fields := propagation.MapCarrier{}
-	propagation.TraceContext{}.Inject(ctx, fields)
-	for _, key := range []string{mcp.MetaTraceparent, mcp.MetaTracestate} {
-		if v := fields[key]; v != "" {
-			edits.SetMember(raw, meta, key, mcp.AppendQuote(nil, v))
+// handshakeMeta gives the `_meta` at meta without what the modern revision has put
+// there. Other members keep their bytes and their order.
+func handshakeMeta(ctx context.Context, raw []byte, meta mcp.Span) []byte {
+	traced := trace.SpanContextFromContext(ctx).IsValid()
+	b := make([]byte, 0, spliceRoom)
+	add := func(member []byte) {
+		if len(b) > 0 {
+			b = append(b, ',')
 		} else {
-			edits.RemoveMember(raw, meta, key)
+			b = append(b, '{')
+		}
+		b = append(b, member...)
+	}
+	for m := range mcp.Members(raw, meta) {
+		switch m.Key {
+		case mcp.MetaProtocolVersion, mcp.MetaClientInfo, mcp.MetaClientCapabilities, mcp.MetaLogLevel:
+		case mcp.MetaTraceparent, mcp.MetaTracestate:
+			if !traced {
+				add(m.At.In(raw))
+			}
+		default:
+			add(m.At.In(raw))
 		}
 	}
+	if traced {
+		fields := propagation.MapCarrier{}
+		propagation.TraceContext{}.Inject(ctx, fields)
+		for _, key := range []string{mcp.MetaTraceparent, mcp.MetaTracestate} {
+			if v := fields[key]; v != "" {
+				add(mcp.AppendQuote(append(mcp.AppendQuote(nil, key), ':'), v))
+			}
+		}
+	}
+	return append(b, '}')
 }
 
 // clientCaps is a set of client capabilities: what a request declares, in the form

@@ -62,9 +62,18 @@ func intern(b []byte) string {
 	return string(b)
 }
 
-// internKey does the same for the keys that lists are full of.
+// internKey does the same for the keys that lists are full of, and for those that
+// every request has in its `_meta`.
 func internKey(b []byte) string {
 	switch string(b) {
+	case MetaProtocolVersion:
+		return MetaProtocolVersion
+	case MetaClientInfo:
+		return MetaClientInfo
+	case MetaClientCapabilities:
+		return MetaClientCapabilities
+	case MetaProgressToken:
+		return MetaProgressToken
 	case "name":
 		return "name"
 	case "title":
