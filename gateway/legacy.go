@@ -238,19 +238,25 @@ func (x *exchange) odd(bad *mcp.Error) error {
 	}
 	if isBatch(x.body.B) {
 		if x.legacy.revision != revision202503 {
-			return bad // 2025-06-18, changelog: batches are gone
+			return malformed(bad) // 2025-06-18, changelog: batches are gone
 		}
 		return x.batch()
 	}
 	msg, err := mcp.ParseMessage(x.body.B, x.edge.limits.MaxDepth)
 	if err != nil || !isResponse(msg) {
-		return bad
+		return malformed(bad)
 	}
 	if err := x.edge.handshakes.answered(x.r.Context(), x.legacy, msg); err != nil {
 		return err
 	}
 	x.acknowledge()
 	return nil
+}
+
+// malformed refuses a message that cannot be taken, which is no answer to it
+// (2025-11-25, basic/transports, Sending Messages to the Server).
+func malformed(bad *mcp.Error) error {
+	return &refusal{status: http.StatusBadRequest, class: codeLabel(bad.Code), rpc: bad}
 }
 
 // isResponse tells whether the message answers a request.

@@ -25,7 +25,7 @@ func isBatch(body []byte) bool {
 func (x *exchange) batch() error {
 	messages, bad := splitBatch(x.body.B, x.edge.limits.MaxDepth)
 	if bad != nil {
-		return bad
+		return malformed(bad)
 	}
 	if x.accept.sse {
 		x.await(phaseWaiting, x.edge.limits.KeepAlive)
