@@ -34,8 +34,8 @@ func (b *blocking) occupy(client *rawClient, tool string) <-chan reply {
 	return answer
 }
 
-// checkQuota holds that a request was refused for now, in a way that clients do
-// not take for the end of the connection.
+// checkQuota holds that a request was refused for a while, in a way that clients
+// do not take for the end of the connection.
 func checkQuota(t *testing.T, got reply, retryAfter, data string) {
 	t.Helper()
 	f := readFailure(t, got.last())
