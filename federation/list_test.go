@@ -304,8 +304,7 @@ func TestListZeroTTLRevalidatesFolded(t *testing.T) {
 			done <- err
 		}()
 	}
-	for p.count(mcp.MethodToolsList) == before {
-	}
+	p.waitCount(mcp.MethodToolsList, before+1)
 	close(gate)
 	for range cap(done) {
 		if err := <-done; err != nil {

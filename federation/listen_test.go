@@ -339,8 +339,7 @@ func TestListenPollsWhatIsNotPushed(t *testing.T) {
 			if got := next(t, tools); got != toolsChangedToClient {
 				t.Errorf("got %s", got)
 			}
-			for p.count(mcp.MethodResourcesRead) == 0 {
-			}
+			p.waitCount(mcp.MethodResourcesRead, 1)
 			contents("two")
 			if got := next(t, doc); !strings.Contains(got, `"uri":"a+doc://1"`) {
 				t.Errorf("got %s", got)

@@ -31,6 +31,8 @@ type peer struct {
 	*httptest.Server
 	t  *testing.T
 	mu sync.Mutex
+	// came is told of each request.
+	came sync.Cond
 	on map[string]func(w http.ResponseWriter, r *http.Request, m *mcp.Request)
 	// seen are the bodies received, by method.
 	seen map[string][]string
@@ -39,6 +41,7 @@ type peer struct {
 func newPeer(t *testing.T) *peer {
 	t.Helper()
 	p := &peer{t: t, on: map[string]func(http.ResponseWriter, *http.Request, *mcp.Request){}, seen: map[string][]string{}}
+	p.came.L = &p.mu
 	p.Server = httptest.NewServer(p)
 	t.Cleanup(p.Close)
 	for _, k := range []kind{kindTools, kindPrompts, kindResources, kindTemplates} {
@@ -64,6 +67,7 @@ func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	p.seen[m.Method] = append(p.seen[m.Method], string(body))
 	h := p.on[m.Method]
+	p.came.Broadcast()
 	p.mu.Unlock()
 	if h == nil {
 		writeJSON(w, http.StatusNotFound, string(mcp.AppendErrorResponse(nil, m.ID.In(m.Raw), mcp.Errorf(mcp.CodeMethodNotFound, "Method not found"))))
@@ -104,6 +108,15 @@ func (p *peer) count(method string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.seen[method])
+}
+
+// waitCount waits until a method was asked n times.
+func (p *peer) waitCount(method string, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.seen[method]) < n {
+		p.came.Wait()
+	}
 }
 
 // last is the latest body of a method.
