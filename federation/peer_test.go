@@ -33,7 +33,7 @@ type peer struct {
 	mu sync.Mutex
 	// came is told of each request.
 	came sync.Cond
-	on map[string]func(w http.ResponseWriter, r *http.Request, m *mcp.Request)
+	on   map[string]func(w http.ResponseWriter, r *http.Request, m *mcp.Request)
 	// seen are the bodies received, by method.
 	seen map[string][]string
 }
