@@ -135,7 +135,9 @@ func (p *process) supervise(ends *pipes, lines *lineReader, to receiver) {
 		p.end(exited)
 	}
 	waiting.Wait()
-	killGroup(p.cmd.Process) // whoever it left behind
+	// Whoever it left behind keeps the group's number from being used again, and
+	// when there is nobody it is too fresh for that.
+	killGroup(p.cmd.Process)
 	p.in.close()
 	deadline := time.Now().Add(drainGrace)
 	_ = ends.stdout.SetReadDeadline(deadline) // pipes have deadlines where this can matter
@@ -199,9 +201,3 @@ func (p *process) read(lines *lineReader, to receiver) {
 // stop begins to end the process and does not wait for it: done tells when it is
 // over. It may be called twice.
 func (p *process) stop() { p.once.Do(func() { close(p.stopped) }) }
-
-// kill ends the process at once, whatever it does.
-func (p *process) kill() {
-	p.stop()
-	killGroup(p.cmd.Process)
-}

@@ -120,7 +120,7 @@ func TestNoOrphans(t *testing.T) {
 		end  func(*process)
 	}{
 		{"stop", (*process).stop},
-		{"kill", (*process).kill},
+		{"kill", func(p *process) { killGroup(p.cmd.Process) }},
 		{"exit", func(p *process) {
 			p.in.put([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"vanish"}}` + "\n"))
 		}},

@@ -33,7 +33,7 @@ func (c *Client) startSpan(ctx context.Context, r *Response) (context.Context, t
 		if r.req.ToolName != "" {
 			span.SetAttributes(attribute.String("gen_ai.tool.name", r.req.ToolName))
 		}
-		if c.url != nil {
+		if c.url != nil && c.url.Host != "" { // not that of a program
 			span.SetAttributes(attribute.String("server.address", c.url.Hostname()))
 		}
 	}

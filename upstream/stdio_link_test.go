@@ -122,8 +122,8 @@ func TestLegacyStdio(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, errDone)
 	defer cancel()
-	if _, err := send(ctx, l, modern{method: mcp.MethodToolsCall, name: "hang", principal: "ann", id: 9}); err == nil {
-		t.Error("a call that hangs was answered")
+	if got, err := send(ctx, l, modern{method: mcp.MethodToolsCall, name: "hang", principal: "ann", id: 9}); err == nil {
+		t.Errorf("a call that hangs was answered with %s", got.raw)
 	}
 	waitFor(t, "the peer to know of the cancelled call", func() bool {
 		return mustSend(t, l, modern{method: mcp.MethodToolsCall, name: "cancelled", principal: "ann"}).text() == "9"
@@ -142,6 +142,12 @@ func TestLegacyStdioRestart(t *testing.T) {
 	if again := mustSend(t, l, modern{method: mcp.MethodToolsCall, name: "pid"}).text(); again == pid {
 		t.Error("the process did not end")
 	}
+}
+
+func TestLegacyStdioDoesNotStart(t *testing.T) {
+	l, _ := shakeStdio(t, "", func(c *Config) { c.Process = &Process{Command: []string{"/no/such/program"}} })
+	_, err := send(t.Context(), l, modern{method: mcp.MethodToolsCall, name: "echo"})
+	wantClass(t, err, ClassConnect, true)
 }
 
 func TestLegacyStdioTooLarge(t *testing.T) {

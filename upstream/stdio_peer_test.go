@@ -174,6 +174,11 @@ func (p *peer) call(id json.RawMessage, tool string, args, token json.RawMessage
 			p.line(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, token, i+1))
 		}
 		p.text(id, "done")
+	case "burst":
+		for i := range 3000 {
+			p.line(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, token, i+1))
+		}
+		p.text(id, "done")
 	case "log":
 		p.line(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"hello"}}`)
 		p.text(id, "done")

@@ -368,3 +368,45 @@ func TestStdioSlowReader(t *testing.T) {
 		}
 	}
 }
+
+// Progress that nobody reads in time is left out, the result is not.
+func TestStdioBurst(t *testing.T) {
+	c, log := stdio(t, "")
+	a, err := c.Do(t.Context(), callOf(1, "burst"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	call(t, c, 2, "echo") // all of the other answer has come by then
+	n, last := 0, ""
+	for {
+		m, err := a.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, last = n+1, string(m.Raw)
+	}
+	if n <= maxQueued || n > maxQueued+10 || textOf(t, last) != "done" {
+		t.Errorf("%d messages, the last one %s", n, last)
+	}
+	if !strings.Contains(log.String(), "dropped=") {
+		t.Error("the log does not say that notifications were dropped")
+	}
+}
+
+// A log message that may belong to one of several calls reaches none of them.
+func TestStdioLogsOfSeveral(t *testing.T) {
+	c, _ := stdio(t, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	other := hang(t, ctx, c, 1)
+	if messages, err := read(t.Context(), c, callOf(2, "log")); err != nil || len(messages) != 1 {
+		t.Errorf("got %q (%v), want the result only", messages, err)
+	}
+	_, err := read(t.Context(), c, callOf(1, "echo"))
+	wantClass(t, err, ClassConnect, false) // the id is in use
+	cancel()
+	wantClass(t, <-other, ClassCanceled, false)
+}
