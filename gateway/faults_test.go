@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// lenient keeps the circuit breaker out of tests that fail on purpose, and bounds
-// messages by 24 MiB.
-const lenient = "breaker: {failures: 1000}\nlimits: {message: 25165824}\n"
+// lenient keeps the circuit breaker out of tests that fail on purpose, bounds
+// messages by 24 MiB, and leaves good upstreams time on a busy machine.
+const lenient = "breaker: {failures: 1000}\nlimits: {message: 25165824}\ntimeouts: {list: 30s}\n"
 
 // Keys of an upstream whose lists, or calls, are not to be waited for.
 const (

@@ -2,6 +2,8 @@ package gateway_test
 
 import (
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
 )
 
@@ -87,7 +89,7 @@ func TestOverQuota(t *testing.T) {
 // than it may, and that another one is served meanwhile.
 func TestUpstreamOverloaded(t *testing.T) {
 	good, bad := newGood(t), newBlocking(t)
-	gw := front(t, "", "", upstreamOf("good", good.URL), upstreamOf("bad", bad.URL, ", inFlight: 1, timeouts: {connect: 50ms}"))
+	gw := front(t, "", "", upstreamOf("good", good.URL), upstreamOf("bad", bad.URL, ", inFlight: 1, timeouts: {connect: 200ms}"))
 	client := newRawClient(t, gw.URL+"/mcp")
 	first := bad.occupy(client, "bad_wait")
 	checkFailure(t, client.send(callOf("bad_wait")), "overloaded", true)
@@ -118,5 +120,27 @@ func TestUpstreamThatFailsRepeatedly(t *testing.T) {
 	}
 	if n := len(bad.requests("tools/call")); n != 3 {
 		t.Errorf("%d calls reached the upstream, want 3", n)
+	}
+}
+
+// TestBuffersAreBounded holds that large answers which do not fit into memory
+// together are refused, and that the memory is given back.
+func TestBuffersAreBounded(t *testing.T) {
+	good, bad := newGood(t), newScripted(t)
+	bad.tools("any")
+	bad.handle("tools/call", said(`{"jsonrpc":"2.0","id":$ID,"result":{"resultType":"complete","content":[{"type":"text","text":"`+strings.Repeat("x", 12<<20)+`"}]}}`))
+	gw := front(t, "breaker: {failures: 1000}\nlimits: {body: 1048576, bufferedBytes: 8388608}\n", "", upstreamOf("good", good.URL), upstreamOf("bad", bad.URL))
+	client := newRawClient(t, gw.URL+"/mcp")
+	var calls sync.WaitGroup
+	for range 4 {
+		calls.Go(func() {
+			for range 3 {
+				checkFailure(t, client.send(callOf("bad_any")), "overloaded", false)
+			}
+		})
+	}
+	calls.Wait()
+	for range 3 {
+		checkGood(t, client)
 	}
 }
