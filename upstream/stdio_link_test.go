@@ -29,7 +29,7 @@ func shakeStdio(t *testing.T, how string, change ...func(*Config)) (*Legacy, *li
 	t.Helper()
 	goroutines := runtime.NumGoroutine()
 	watch := watchLives(t)
-	conf := Config{Tenant: "acme", Alias: "ledger", Process: peerProcess(how, watch.env()), CallTimeout: 20 * time.Second}
+	conf := Config{Tenant: "acme", Alias: "ledger", Process: peerProcess(how, watch.env()), CallTimeout: 20 * time.Second, ConnectTimeout: 10 * time.Second}
 	for _, c := range change {
 		c(&conf)
 	}

@@ -23,7 +23,7 @@ func stdio(t *testing.T, how string, change ...func(*Config)) (*Client, *syncBuf
 	t.Helper()
 	goroutines := runtime.NumGoroutine()
 	watch := watchLives(t)
-	conf := Config{Tenant: "acme", Alias: "ledger", Process: peerProcess(how, watch.env()), CallTimeout: 20 * time.Second}
+	conf := Config{Tenant: "acme", Alias: "ledger", Process: peerProcess(how, watch.env()), CallTimeout: 20 * time.Second, ConnectTimeout: 10 * time.Second}
 	for _, c := range change {
 		c(&conf)
 	}
@@ -200,7 +200,7 @@ func TestStdioTimeout(t *testing.T) {
 	c, _ := stdio(t, "")
 	call(t, c, 4, "echo") // the process runs
 	req := callOf(1, "hang")
-	req.Timeout = 300 * time.Millisecond
+	req.Timeout = time.Second
 	_, err := read(t.Context(), c, req)
 	wantClass(t, err, ClassTimeout, false)
 	messages, err := read(t.Context(), c, callOf(2, "log"))
