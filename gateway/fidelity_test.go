@@ -126,6 +126,15 @@ func (c *fidelityCase) complete() {
 	}
 }
 
+// plain tells whether the case has no names that are cleaned, which happens without
+// a prefix too, and no tasks, whose ids always have their alias.
+func (c *fidelityCase) plain() bool {
+	return !c.alone && !slices.ContainsFunc(c.steps, func(s fidelityStep) bool {
+		text := s.request + strings.Join(s.sends, "")
+		return strings.Contains(text, "taskId\":\"‹") || slices.ContainsFunc(marks.FindAllString(text, -1), func(m string) bool { return m != "‹x_›" && m != "‹x+›" })
+	})
+}
+
 // large tells whether the case takes long.
 func (c *fidelityCase) large() bool {
 	return slices.ContainsFunc(c.steps, func(s fidelityStep) bool {
@@ -137,7 +146,7 @@ func (c *fidelityCase) large() bool {
 // fits tells whether the case is to be run in that way: notifications need
 // events, and large messages once for each endpoint and kind of answer.
 func (c *fidelityCase) fits(v variation) bool {
-	if c.large() && v.accept != acceptBoth {
+	if c.large() && (v.bare || v.accept != acceptBoth) || v.bare && !c.plain() {
 		return false
 	}
 	streams := slices.ContainsFunc(c.steps, func(s fidelityStep) bool { return len(s.sends) > 1 })
@@ -170,6 +179,7 @@ func (s side) render(text string) string {
 // variation is one way in which a case is run.
 type variation struct {
 	merged   bool // on the merged endpoint, not on that of the upstream
+	bare     bool // on the merged endpoint of a gateway that gives the upstream no prefix
 	sse      bool // the upstream answers with events
 	accept   string
 	id       string // the client's, raw
@@ -193,6 +203,10 @@ func variations() (list []variation) {
 			add(variation{merged: merged, sse: sse, accept: acceptBoth})
 			add(variation{merged: merged, sse: sse, accept: "text/event-stream"})
 		}
+		if !merged {
+			add(variation{bare: true, accept: acceptBoth})
+			add(variation{bare: true, sse: true, accept: acceptBoth})
+		}
 		// Who takes JSON only cannot get notifications.
 		add(variation{merged: merged, sse: true, accept: "application/json", expected: func(sends []string) []string { return sends[len(sends)-1:] }})
 	}
@@ -200,7 +214,7 @@ func variations() (list []variation) {
 }
 
 func (v variation) String() string {
-	return fmt.Sprintf("merged=%v sse=%v accept=%s", v.merged, v.sse, v.accept)
+	return fmt.Sprintf("merged=%v bare=%v sse=%v accept=%s", v.merged, v.bare, v.sse, v.accept)
 }
 
 // fidelityRun is one case in one variation.
@@ -220,6 +234,7 @@ func TestFidelity(t *testing.T) {
 	up := newScripted(t)
 	items.serve(up)
 	gw := front(t, "", "", upstreamOf("x", up.URL))
+	bare := front(t, "", "", upstreamOf("x", up.URL, ", prefix: none"))
 	client := newRawClient(t, "")
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -228,8 +243,11 @@ func TestFidelity(t *testing.T) {
 					continue
 				}
 				r := fidelityRun{t: t, v: v, client: client.at(gw.URL + "/t/default/u/x/mcp"), upstream: up, original: c.state}
-				if v.merged {
+				switch {
+				case v.merged:
 					r.client = client.at(gw.URL + "/mcp")
+				case v.bare:
+					r.client = client.at(bare.URL + "/mcp")
 				}
 				r.near = side{merged: v.merged, id: v.id, token: v.token}
 				for i := range c.steps {
