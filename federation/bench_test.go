@@ -212,7 +212,7 @@ func BenchmarkResourceUpdated(b *testing.B) {
 	raw := []byte(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"doc://none/1"}}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		d.hub.resourceChanged(b.Context(), m, "doc://none/1", raw)
+		d.hub.resourceChanged(m, "doc://none/1", raw)
 	}
 }
 

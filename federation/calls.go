@@ -134,7 +134,7 @@ func (d *roster) read(ctx context.Context, c *Call) (*Reply, error) {
 	// Results of retries are never stored (2026-07-28, server/utilities/caching,
 	// Cache Key).
 	if r.InputResponses.Ok() || r.RequestState.Ok() {
-		d.fed.metrics.cache(r.Method, "bypass")
+		d.fed.metrics.read(cacheBypass)
 		return d.relay(ctx, c, t)
 	}
 	for _, credential := range []string{"", serviceCredential} {
@@ -144,11 +144,11 @@ func (d *roster) read(ctx context.Context, c *Call) (*Reply, error) {
 			break
 		}
 		if left := e.Stored.Add(e.TTL).Sub(d.fed.now()); ok && left > 0 {
-			d.fed.metrics.cache(r.Method, "hit")
+			d.fed.metrics.read(cacheHit)
 			return d.replay(ctx, c, t, e.Body, left)
 		}
 	}
-	d.fed.metrics.cache(r.Method, "miss")
+	d.fed.metrics.read(cacheMiss)
 	gen, err := d.fed.opts.Cache.Generation(ctx, topic)
 	if err != nil {
 		d.log.Warn("read a generation from the cache", "error", err)

@@ -23,6 +23,8 @@ type member struct {
 	alone  [1]*member   // the member itself
 	calls  atomic.Int64 // requests that may change something, counted when they begin and end
 
+	refusals refusals
+
 	life    sync.Mutex
 	retired bool // has no series any more
 }

@@ -75,6 +75,8 @@ func (f *fake) Do(ctx context.Context, req *upstream.Request) (upstream.Answer, 
 	if err != nil {
 		return nil, err
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	a.ctx = ctx
 	return a, nil
 }
@@ -107,6 +109,9 @@ func (a *answer) Next() (*mcp.Message, error) {
 		return nil, &upstream.Error{Alias: "fake", Class: upstream.ClassCanceled, Err: context.Cause(a.ctx)}
 	}
 }
+
+// isOpen tells whether a listen stream is open.
+func (a *answer) isOpen() bool { return a.ctx != nil && a.ctx.Err() == nil }
 
 // Status implements upstream.Answer.
 func (a *answer) Status() int { return a.status }
@@ -192,7 +197,7 @@ func (f *fake) push(method, params string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, a := range f.pushes {
-		if a.ctx.Err() == nil {
+		if a.isOpen() {
 			a.msgs <- fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":%s}`, method, params)
 		}
 	}
@@ -203,7 +208,7 @@ func (f *fake) hangUp() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, a := range f.pushes {
-		if a.ctx.Err() == nil {
+		if a.isOpen() {
 			close(a.msgs)
 		}
 	}
@@ -223,7 +228,7 @@ func (f *fake) open() int {
 	defer f.mu.Unlock()
 	n := 0
 	for _, a := range f.pushes {
-		if a.ctx.Err() == nil {
+		if a.isOpen() {
 			n++
 		}
 	}

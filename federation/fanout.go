@@ -1,16 +1,63 @@
 package federation
 
 import (
-	"context"
 	"strings"
 
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
 
+// maxQueued bounds the bytes that wait for one listen stream. One message may be
+// larger.
+const maxQueued = 4 << 20
+
+// send queues a message; a reader that lets its queue run full is ended
+// gracefully, not waited for. The caller holds the lock.
+func (h *hub) send(s *stream, kind noteKind, msg []byte) {
+	if s.ended {
+		return
+	}
+	s.sizes = s.sizes[len(s.sizes)-min(len(s.ch), len(s.sizes)):]
+	waiting := 0
+	for _, n := range s.sizes {
+		waiting += n
+	}
+	if waiting == 0 || waiting+len(msg) <= maxQueued {
+		select {
+		case s.ch <- msg:
+			s.sizes = append(s.sizes, len(msg))
+			h.domain.fed.metrics.notified(kind, outcomeSent)
+			return
+		default:
+		}
+	}
+	h.domain.fed.metrics.notified(kind, outcomeDropped)
+	h.domain.log.Info("listen stream ended: its reader is too slow")
+	h.finish(s)
+}
+
+func changedMethod(k kind) (method string, label noteKind) {
+	switch k {
+	case kindTools:
+		return mcp.NotificationToolsChanged, noteTools
+	case kindPrompts:
+		return mcp.NotificationPromptsChanged, notePrompts
+	default:
+		return mcp.NotificationResourcesChanged, noteResources
+	}
+}
+
+// watched tells whether a stream wants to know of the member's resource, or of
+// one that it is a part of.
+func (h *hub) watched(m *member, uri string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.watchers(m, uri)) > 0
+}
+
 // resourceChanged tells the streams that subscribed to exactly this URI, else
 // those that subscribed to a parent of it (2026-07-28, server/resources: an
 // update may be of a sub-resource). raw is the upstream's notification.
-func (h *hub) resourceChanged(ctx context.Context, m *member, uri string, raw []byte) {
+func (h *hub) resourceChanged(m *member, uri string, raw []byte) {
 	msg, err := mcp.ParseMessage(raw, h.domain.fed.opts.Limits.MaxDepth)
 	if err != nil {
 		return // it was parsed before
@@ -18,90 +65,125 @@ func (h *hub) resourceChanged(ctx context.Context, m *member, uri string, raw []
 	h.mu.Lock()
 	streams := h.watchers(m, uri)
 	h.mu.Unlock()
-	h.deliver(ctx, m, streams, "updated", msg)
+	h.deliver(streams, noteUpdated, msg, func(e *mcp.Edits) {
+		spliceString(e, msg.Raw, msg.URI.Span, uri, exposedURI(m.conf.Alias, uri))
+	})
 }
 
-// watchers finds the streams for a URI of a member. The caller holds the lock.
-func (h *hub) watchers(m *member, uri string) []*stream {
-	var exact, parent []*stream
-	for s := range h.open {
-		best := 0
-		for _, w := range s.uris {
-			switch {
-			case w.member != m:
-			case w.name == uri:
-				best = 2
-			case best == 0 && isBelow(uri, w.name):
-				best = 1
+// watchers finds the streams for a URI of a member; those to which it goes under
+// the alias are true. The caller holds the lock.
+func (h *hub) watchers(m *member, uri string) map[*stream]bool {
+	dm := h.demands[m]
+	if dm == nil || len(dm.uris) == 0 {
+		return nil
+	}
+	if exact := dm.uris[uri]; exact != nil {
+		found := make(map[*stream]bool, len(exact))
+		for s, exposed := range exact {
+			found[s] = exposed != uri
+		}
+		return found
+	}
+	if len(uri) > maxMatchLen {
+		return nil
+	}
+	var found map[*stream]bool
+	under := func(parent string) {
+		for s, exposed := range dm.uris[parent] {
+			if found == nil {
+				found = map[*stream]bool{}
 			}
-		}
-		switch best {
-		case 2:
-			exact = append(exact, s)
-		case 1:
-			parent = append(parent, s)
+			found[s] = exposed != parent
 		}
 	}
-	if len(exact) > 0 {
-		return exact
+	// A parent ends with a slash, or is followed by one.
+	for i := strings.LastIndexByte(uri, '/'); i > 0; i = strings.LastIndexByte(uri[:i], '/') {
+		if i+1 < len(uri) {
+			under(uri[:i+1])
+		}
+		under(uri[:i])
 	}
-	return parent
-}
-
-// isBelow tells whether uri is a sub-resource of parent.
-func isBelow(uri, parent string) bool {
-	rest, ok := strings.CutPrefix(uri, parent)
-	return ok && rest != "" && (strings.HasSuffix(parent, "/") || strings.HasPrefix(rest, "/"))
+	return found
 }
 
 // taskChanged tells the streams that subscribed to the task.
-func (h *hub) taskChanged(ctx context.Context, m *member, msg *mcp.Message) {
-	var streams []*stream
+func (h *hub) taskChanged(m *member, msg *mcp.Message) {
+	streams := map[*stream]bool{}
 	h.mu.Lock()
-	for s := range h.open {
-		for _, w := range s.tasks {
-			if w.member == m && w.name == msg.TaskID.Value {
-				streams = append(streams, s)
-				break
-			}
+	if dm := h.demands[m]; dm != nil {
+		for s := range dm.tasks[msg.TaskID.Value] {
+			streams[s] = s.alias == ""
 		}
 	}
+	d := h.domain.current()
 	h.mu.Unlock()
-	h.deliver(ctx, m, streams, "tasks", msg)
+	h.deliver(streams, noteTasks, msg, func(e *mcp.Edits) {
+		// The upstream's stream is not kept waiting for lists.
+		rewriteNotification(e, msg, d.exposeKnown(m), func(id string) string { return m.conf.Alias + "+" + id })
+	})
 }
 
 // deliver sends an upstream's notification to streams, each with its own
-// subscription id and the URIs and ids of its endpoint.
-func (h *hub) deliver(ctx context.Context, m *member, streams []*stream, kind string, msg *mcp.Message) {
-	for _, s := range streams {
-		var e mcp.Edits
-		if s.alias == "" {
-			alias := m.conf.Alias
-			mapURI := h.domain.current().exposeKnown(m)
-			rewriteNotification(&e, msg, mapURI, func(id string) string { return alias + "+" + id })
+// subscription id; to those that are true in the form that expose gives it.
+func (h *hub) deliver(streams map[*stream]bool, kind noteKind, msg *mcp.Message, expose func(e *mcp.Edits)) {
+	var shown *mcp.Message
+	for s, under := range streams {
+		form := msg
+		if under {
+			if shown == nil {
+				if shown = h.edited(msg, expose); shown == nil {
+					return
+				}
+			}
+			form = shown
 		}
-		if msg.Meta.Ok() {
-			e.SetMember(msg.Raw, msg.Meta, mcp.MetaSubscriptionID, s.id)
-		} else {
-			e.SetMember(msg.Raw, msg.Params, "_meta", s.appendMeta(nil))
-		}
-		b := e.AppendTo(make([]byte, 0, len(msg.Raw)+64), msg.Raw)
+		b := s.mark(form)
 		h.mu.Lock()
 		h.send(s, kind, b)
 		h.mu.Unlock()
 	}
 }
 
+// edited gives a message with edits applied.
+func (h *hub) edited(msg *mcp.Message, edit func(e *mcp.Edits)) *mcp.Message {
+	var e mcp.Edits
+	edit(&e)
+	out, err := mcp.ParseMessage(e.AppendTo(nil, msg.Raw), h.domain.fed.opts.Limits.MaxDepth)
+	if err != nil {
+		h.domain.log.Error("edit a notification", "method", msg.Method, "error", err)
+		return nil
+	}
+	return out
+}
+
+// mark gives a notification with the stream's subscription id
+// (basic/patterns/subscriptions, Receiving Notifications).
+func (s *stream) mark(msg *mcp.Message) []byte {
+	var e mcp.Edits
+	switch meta := mcp.Find(msg.Raw, msg.Params, "_meta"); {
+	case !meta.Ok():
+		e.SetMember(msg.Raw, msg.Params, "_meta", s.appendMeta(nil))
+	case msg.Raw[meta.Start] == '{':
+		e.SetMember(msg.Raw, meta, mcp.MetaSubscriptionID, s.id)
+	default:
+		e.Replace(meta, s.appendMeta(nil))
+	}
+	return e.AppendTo(make([]byte, 0, len(msg.Raw)+128), msg.Raw)
+}
+
 // dropTasks ends the streams that were granted tasks of an upstream which turned
 // out not to push them.
-func (h *hub) dropTasks(m *member) {
+func (h *hub) dropTasks(m *member, refused func(id string) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for s := range h.open {
-		for _, w := range s.tasks {
-			if w.member == m {
+	dm := h.demands[m]
+	if dm == nil {
+		return
+	}
+	for id, streams := range dm.tasks {
+		if refused(id) {
+			for s := range streams {
 				h.finish(s)
-				break
 			}
 		}
 	}

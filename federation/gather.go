@@ -27,19 +27,19 @@ func (s *slot) begin(now time.Time) (p part, f *flight, wait time.Duration) {
 	cur := s.cur.Load()
 	valid := cur != nil && cur.gen == s.gen
 	if valid && now.Before(cur.fetched.Add(cur.ttl)) {
-		s.count("hit")
+		s.count(cacheHit)
 		return part{seg: cur}, nil, 0
 	}
 	f = s.fetch()
 	if valid && cur.ttl > 0 && now.Before(cur.fetched.Add(cur.ttl).Add(s.member.staleFor())) {
-		s.count("stale")
+		s.count(cacheStale)
 		return part{seg: cur, reason: reasonOf(s.err)}, nil, 0
 	}
 	if s.late {
-		s.count("stale")
+		s.count(cacheStale)
 		return s.fallback(now, reasonPending), nil, 0
 	}
-	s.count("miss")
+	s.count(cacheMiss)
 	wait = s.member.listWait()
 	if valid && cur.ttl == 0 {
 		wait = min(wait, s.member.domain.fed.opts.Limits.RevalidateWait)

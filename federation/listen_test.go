@@ -150,7 +150,7 @@ func TestListenAcknowledgesAtOnce(t *testing.T) {
 }
 
 func TestListenRefusals(t *testing.T) {
-	r := newRig(t, func(l *Limits) { l.ListenStreams = 1 }, up("a", newPeer(t)))
+	r := newRig(t, func(l *Limits) { l.ListenStreams, l.Watches = 1, 3 }, up("a", newPeer(t)))
 	listen := func(c *Call) error {
 		s, err := r.fed.Listen(context.Background(), c)
 		if err == nil {
@@ -158,7 +158,7 @@ func TestListenRefusals(t *testing.T) {
 		}
 		return err
 	}
-	for _, params := range []string{``, `"notifications":7`, `"notifications":{"toolsListChanged":"yes"}`, `"notifications":{"resourceSubscriptions":"x"}`, `"notifications":{"resourceSubscriptions":[1]}`} {
+	for _, params := range []string{``, `"notifications":7`, `"notifications":{"toolsListChanged":"yes"}`, `"notifications":{"resourceSubscriptions":"x"}`, `"notifications":{"resourceSubscriptions":[1]}`, `"notifications":{"resourceSubscriptions":["w:1","x:2","y:3","z:4"]}`} {
 		wantCode(t, listen(r.callOf("", mcp.MethodListen, params)), mcp.CodeInvalidParams)
 	}
 	undeclared := r.callRaw("", `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"taskIds":["zz"]},`+fmt.Sprintf(metaFields, "{}")+`}}`)

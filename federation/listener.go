@@ -6,9 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/causeway-mcp/causeway/upstream"
@@ -19,55 +17,27 @@ import (
 const (
 	reopenLeast = 500 * time.Millisecond // before a lost stream is opened again
 	reopenMost  = 30 * time.Second
-	ackWait     = 10 * time.Second // for an upstream's acknowledgement
 )
 
-// interest is what a tenant's streams want of one upstream. The changes of its
-// lists are always wanted, since they keep the catalogue true.
-type interest struct {
-	uris  map[string]bool
-	tasks map[string]bool
-}
-
-// covers tells whether all that other wants is wanted. Nil covers nothing.
-func (in *interest) covers(other *interest) bool {
-	if in == nil {
-		return false
-	}
-	for uri := range other.uris {
-		if !in.uris[uri] {
-			return false
-		}
-	}
-	for id := range other.tasks {
-		if !in.tasks[id] {
-			return false
-		}
-	}
-	return true
-}
-
 // listener holds the one listen stream towards an upstream, and polls what the
-// upstream cannot push.
+// upstream does not push.
 type listener struct {
 	hub    *hub
 	member *member
 	cancel context.CancelFunc
-	kick   chan struct{} // the interest changed
+	kick   chan struct{} // more is wanted
 
 	mu      sync.Mutex
-	want    *interest
-	open    *interest         // what the open stream was asked for; nil for none
-	calls   int64             // the member's calls when want was first not covered
+	grown   bool              // more is wanted than the open stream was asked for
+	calls   int64             // the member's calls when that began
 	updated map[string][]byte // notifications/resources/updated that wait for the coalescing window, by URI
 
-	noTasks atomic.Bool // the upstream does not push task notifications
-	poll    poller
+	poll poller
 }
 
 // newListener starts a listener. It ends with stop or the domain.
-func newListener(h *hub, m *member, want *interest) *listener {
-	l := &listener{hub: h, member: m, want: want, kick: make(chan struct{}, 1), updated: map[string][]byte{}, calls: m.calls.Load()}
+func newListener(h *hub, m *member) *listener {
+	l := &listener{hub: h, member: m, kick: make(chan struct{}, 1), updated: map[string][]byte{}, grown: true, calls: m.calls.Load()}
 	ctx, cancel := context.WithCancel(h.domain.ctx)
 	l.cancel = cancel
 	started := h.domain.run(func(context.Context) { l.run(ctx) }) &&
@@ -81,13 +51,12 @@ func newListener(h *hub, m *member, want *interest) *listener {
 // stop ends the listener without waiting for it; the domain's close does.
 func (l *listener) stop() { l.cancel() }
 
-// set takes what the streams want now.
-func (l *listener) set(in *interest) {
+// grow is told that the streams want more than before.
+func (l *listener) grow() {
 	l.mu.Lock()
-	if l.open.covers(l.want) {
-		l.calls = l.member.calls.Load()
+	if !l.grown {
+		l.grown, l.calls = true, l.member.calls.Load()
 	}
-	l.want = in
 	l.mu.Unlock()
 	select {
 	case l.kick <- struct{}{}:
@@ -95,96 +64,166 @@ func (l *listener) set(in *interest) {
 	}
 }
 
-func (l *listener) wanted() *interest {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.want
+// session is the state of a listener's run.
+type session struct {
+	cur    *connection
+	good   *interest     // what the upstream accepted last
+	opened time.Time     // the last one
+	lost   bool          // changes may have been missed since the last stream
+	wait   time.Duration // before the next try after one that failed
+	flap   time.Duration // before the next try after a stream that did not last
+	retry  *time.Timer
+	held   bool // a try failed: the next one is not to be hastened
+	idle   bool // the upstream had nothing to push of what was wanted
 }
 
 // run keeps the stream open: a changed interest opens the new one, awaits its
 // acknowledgement and then closes the old; a lost one is opened again with
 // backoff, and the lists are read once more, since changes may have been missed.
 func (l *listener) run(ctx context.Context) {
-	var cur *connection
-	defer func() { cur.close() }()
-	backoff, failing := reopenLeast, false
-	var opened time.Time
-	retry := time.NewTimer(0)
-	defer retry.Stop()
-	due, lost := true, false
+	s := &session{good: &interest{}, wait: reopenLeast, flap: reopenLeast, retry: time.NewTimer(0)}
+	defer func() { s.cur.close() }()
+	defer s.retry.Stop()
 	for {
-		if due && (cur == nil || !cur.granted.covers(l.wanted())) {
-			next, err := l.connect(ctx)
-			switch {
-			case err == nil:
-				cur.close()
-				l.catchUp(ctx, next.granted, lost)
-				if cur == nil {
-					l.rereadAll()
-				}
-				cur, backoff, failing, lost, opened = next, reopenLeast, false, false, time.Now()
-			case ctx.Err() != nil:
-				return
-			default:
-				backoff, failing = l.failed(err, backoff), true
-				retry.Reset(jitter(backoff))
-			}
-		}
-		due = false
 		select {
 		case <-ctx.Done():
 			return
 		case <-l.kick:
 			// Many clients tend to come at once: the first opens a new stream, and
 			// one more serves all that come soon after.
-			if !failing && cur != nil {
-				retry.Reset(l.hub.domain.fed.opts.Limits.Coalesce - time.Since(opened))
+			if (s.cur != nil || s.idle) && !s.held {
+				s.retry.Reset(l.hub.domain.fed.opts.Limits.Coalesce - time.Since(s.opened))
 			}
-		case <-retry.C:
-			due = true
-		case <-cur.ended():
-			cur.close()
-			cur, lost = nil, true
-			l.setOpen(nil)
-			retry.Reset(jitter(backoff))
+		case <-s.retry.C:
+			s.held = false
+			if want := l.hub.interest(l.member); s.cur == nil || !s.cur.serves.covers(want) {
+				l.open(ctx, s, want)
+			}
+		case <-s.cur.ended():
+			l.lose(s)
 		}
 	}
+}
+
+// open opens a stream for what is wanted, in place of the one that is open.
+func (l *listener) open(ctx context.Context, s *session, want *interest) {
+	next, err := l.connect(ctx, want)
+	if len(want.uris)+len(want.tasks) > 0 {
+		// What one client subscribes to must not take the rest from the others: the
+		// rest goes on, and what is new is polled, or its streams end.
+		switch {
+		case s.cur == nil && isRefusal(err):
+			next, err = l.connectLess(ctx, s.good.and(want))
+		case s.cur != nil && classOf(err) == upstream.ClassRejected:
+			next, err = s.cur, nil
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		if next != s.cur {
+			next.close()
+		}
+		return
+	case err != nil:
+		l.failed(s, err)
+		return
+	}
+	if next != s.cur {
+		s.cur.close()
+		l.poll.push.Store(next.pushed)
+		s.good, s.opened = next.asked, time.Now()
+	}
+	l.catchUp(ctx, s, want)
+	if s.cur == nil {
+		l.rereadAll()
+	}
+	s.cur, s.lost, s.idle, s.wait = next, false, false, reopenLeast
+	next.serves = want
+	l.refuse(next, want)
+}
+
+// connectLess opens a stream for less than is wanted: what the upstream accepted
+// before, else the lists alone.
+func (l *listener) connectLess(ctx context.Context, less *interest) (*connection, error) {
+	if len(less.uris)+len(less.tasks) > 0 {
+		if next, err := l.connect(ctx, less); !isRefusal(err) {
+			return next, err
+		}
+	}
+	return l.connect(ctx, &interest{})
 }
 
 // catchUp tells of resources that may have changed while nobody told us: all of
 // them after a lost stream, and those that were just subscribed to when something
 // was called between their acknowledgement and this stream. Being told once too
 // often does no harm.
-func (l *listener) catchUp(ctx context.Context, now *interest, lost bool) {
+func (l *listener) catchUp(ctx context.Context, s *session, now *interest) {
 	l.mu.Lock()
-	before, called := l.open, l.member.calls.Load() != l.calls
-	l.open = now
+	called := l.member.calls.Load() != l.calls
+	l.grown = false
 	l.mu.Unlock()
-	if !lost && !called {
+	if !s.lost && !called {
 		return
 	}
 	for uri := range now.uris {
-		if lost || before == nil || !before.uris[uri] {
+		if s.lost || s.cur == nil || !s.cur.serves.uris[uri] {
 			raw := append([]byte(nil), `{"jsonrpc":"2.0","method":"`+mcp.NotificationResourceUpdated+`","params":{"uri":`...)
 			l.resourceUpdated(ctx, uri, append(mcp.AppendQuote(raw, uri), "}}"...))
 		}
 	}
 }
 
-func (l *listener) setOpen(in *interest) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.open = in
+// lose notes that the stream ended. Until there is another one all is polled.
+func (l *listener) lose(s *session) {
+	s.cur.close()
+	lived := time.Since(s.opened)
+	wait := s.flap
+	switch {
+	case s.cur.pushed.nothing():
+		// It has nothing to say: go-sdk ends such a stream at once.
+		wait, s.idle = l.rarely(), true
+	case lived >= reopenMost || lived >= 10*s.flap:
+		s.flap = reopenLeast
+		wait = s.flap
+	default:
+		s.flap = min(2*s.flap, reopenMost)
+	}
+	s.cur, s.lost = nil, true
+	l.poll.push.Store(nil)
+	s.retry.Reset(jitter(wait))
 }
 
-// failed notes a stream that could not be opened and gives the next backoff.
-func (l *listener) failed(err error, backoff time.Duration) time.Duration {
+// failed notes a stream that could not be opened.
+func (l *listener) failed(s *session, err error) {
+	s.held = true
 	if errors.Is(err, errCannotPush) {
-		l.poll.push.Store(nil)
-		return max(10*l.hub.domain.fed.opts.Limits.PollInterval, reopenMost)
+		l.member.refuseTasks(time.Now())
+		l.hub.dropTasks(l.member, func(string) bool { return true })
+		s.retry.Reset(jitter(l.rarely()))
+		return
 	}
 	l.hub.domain.log.Debug("listen to upstream", "upstream", l.member.conf.Alias, "error", err)
-	return min(2*backoff, reopenMost)
+	s.wait = min(2*s.wait, reopenMost)
+	s.retry.Reset(jitter(s.wait))
+}
+
+// rarely is how long an upstream without listen streams is left alone.
+func (l *listener) rarely() time.Duration {
+	return max(10*l.hub.domain.fed.opts.Limits.PollInterval, reopenMost)
+}
+
+// refuse ends the streams that watch tasks which the upstream does not push.
+func (l *listener) refuse(c *connection, want *interest) {
+	var ids []string
+	for id := range want.tasks {
+		if !c.pushed.tasks[id] {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) > 0 {
+		l.member.refuseTasks(time.Now(), ids...)
+		l.hub.dropTasks(l.member, func(id string) bool { return slices.Contains(ids, id) })
+	}
 }
 
 // jitter spreads d by a fifth.
@@ -192,174 +231,29 @@ func jitter(d time.Duration) time.Duration {
 	return d - d/10 + rand.N(d/5+1)
 }
 
-// errCannotPush tells that the upstream has no subscriptions/listen.
-var errCannotPush = errors.New("the upstream has no listen streams")
-
-// connection is one open stream towards the upstream.
-type connection struct {
-	granted *interest
-	cancel  context.CancelFunc
-	done    chan struct{}
-}
-
-// close ends the connection and waits for its reader. A nil connection is fine.
-func (c *connection) close() {
-	if c != nil {
-		c.cancel()
-		<-c.done
-	}
-}
-
-// ended is closed when the stream has ended; a nil connection never ends.
-func (c *connection) ended() <-chan struct{} {
-	if c == nil {
-		return nil
-	}
-	return c.done
-}
-
-// connect opens a stream and waits for its acknowledgement.
-func (l *listener) connect(ctx context.Context) (*connection, error) {
-	want := l.wanted()
-	ctx, cancel := context.WithCancel(ctx)
-	resp, err := l.member.doer.Do(ctx, l.request(want))
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	c := &connection{granted: want, cancel: cancel, done: make(chan struct{})}
-	acked := make(chan error, 1)
-	l.hub.domain.work.Go(func() {
-		defer close(c.done)
-		defer resp.Close()
-		l.read(ctx, resp, acked)
-	})
-	timeout := time.NewTimer(ackWait)
-	defer timeout.Stop()
-	select {
-	case err = <-acked:
-	case <-timeout.C:
-		err = l.member.nonsense(upstream.ClassTimeout, "no acknowledgement of subscriptions/listen")
-	}
-	if err != nil {
-		c.close()
-		return nil, err
-	}
-	return c, nil
-}
-
-// request makes the listen request.
-func (l *listener) request(want *interest) *upstream.Request {
-	f := l.hub.domain.fed
-	filter := []byte(`{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true`)
-	if len(want.uris) > 0 {
-		filter = appendStrings(append(filter, `,"resourceSubscriptions":`...), want.uris)
-	}
-	if len(want.tasks) > 0 {
-		filter = appendStrings(append(filter, `,"taskIds":`...), want.tasks)
-	}
-	filter = append(filter, '}')
-	id := f.nextID()
-	buf := mcp.GetBuffer(512)
-	buf.B = mcp.AppendRequest(buf.B, id, mcp.MethodListen, f.clientInfo, ownCapabilities, []mcp.Param{{Key: "notifications", Value: filter}})
-	return &upstream.Request{Method: mcp.MethodListen, ID: strconv.AppendInt(nil, id, 10), Body: buf, Listen: true}
-}
-
-func appendStrings(b []byte, set map[string]bool) []byte {
-	b = append(b, '[')
-	for i, s := range slices.Sorted(maps.Keys(set)) {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = mcp.AppendQuote(b, s)
-	}
-	return append(b, ']')
-}
-
-// read takes the stream's messages until it ends. What comes first decides
-// whether it is open.
-func (l *listener) read(ctx context.Context, resp upstream.Answer, acked chan<- error) {
-	for {
-		msg, err := resp.Next()
-		if err != nil {
-			acked <- err
-			return
-		}
-		switch {
-		case msg.Kind == mcp.KindNotification && msg.Method == mcp.NotificationAcknowledged:
-			l.acknowledged(msg)
-			acked <- nil
-			acked = make(chan error, 1) // nobody waits any more
-		case msg.Kind == mcp.KindNotification && msg.Method == mcp.NotificationCancelled, msg.Kind == mcp.KindResult:
-			acked <- l.member.nonsense(upstream.ClassInterrupted, "subscriptions/listen ended at once")
-			return
-		case msg.Kind == mcp.KindError:
-			if msg.Code == mcp.CodeMethodNotFound {
-				acked <- errCannotPush
-			} else {
-				acked <- l.member.nonsense(upstream.ClassRejected, "subscriptions/listen answered with error %d", msg.Code)
-			}
-			return
-		case msg.Kind == mcp.KindNotification:
-			l.take(ctx, msg)
-		}
-	}
-}
-
-// acknowledged notes what the upstream will push; the rest is polled.
-func (l *listener) acknowledged(msg *mcp.Message) {
-	p := &pushed{uris: map[string]bool{}}
-	tasks := false
-	for m := range mcp.Members(msg.Raw, msg.Notifications) {
-		yes := string(m.Value.In(msg.Raw)) == "true"
-		switch m.Key {
-		case "toolsListChanged":
-			p.lists[kindTools] = yes
-		case "promptsListChanged":
-			p.lists[kindPrompts] = yes
-		case "resourcesListChanged":
-			p.lists[kindResources] = yes
-		case "resourceSubscriptions":
-			for at := range mcp.Elements(msg.Raw, m.Value) {
-				if uri, ok := mcp.String(msg.Raw, at); ok {
-					p.uris[uri] = true
-				}
-			}
-		case "taskIds":
-			tasks = true
-		}
-	}
-	l.poll.push.Store(p)
-	if len(l.wanted().tasks) > 0 && !tasks {
-		l.noTasks.Store(true)
-		l.hub.dropTasks(l.member)
-	}
-}
-
 // take acts on one notification of the upstream.
 func (l *listener) take(ctx context.Context, msg *mcp.Message) {
-	m := l.member
-	count := func(kind string) { l.hub.domain.fed.metrics.notified(kind, "received") }
+	count := func(kind noteKind) { l.hub.domain.fed.metrics.notified(kind, outcomeReceived) }
 	switch msg.Method {
 	case mcp.NotificationToolsChanged:
-		count("tools")
+		count(noteTools)
 		l.listChanged(ctx, kindTools)
 	case mcp.NotificationPromptsChanged:
-		count("prompts")
+		count(notePrompts)
 		l.listChanged(ctx, kindPrompts)
 	case mcp.NotificationResourcesChanged:
-		count("resources")
+		count(noteResources)
 		l.listChanged(ctx, kindResources)
 		l.listChanged(ctx, kindTemplates)
 	case mcp.NotificationResourceUpdated:
-		count("updated")
+		count(noteUpdated)
 		if msg.URI.IsString {
-			l.resourceUpdated(ctx, msg.URI.Value, slices.Clone(msg.Raw))
+			l.resourceUpdated(ctx, msg.URI.Value, msg.Raw)
 		}
 	case mcp.NotificationTasks:
-		count("tasks")
+		count(noteTasks)
 		if msg.TaskID.IsString {
-			l.hub.taskChanged(ctx, m, msg)
+			l.hub.taskChanged(l.member, msg)
 		}
 	}
 }
@@ -367,40 +261,8 @@ func (l *listener) take(ctx context.Context, msg *mcp.Message) {
 // listChanged invalidates a list and reads it again; the streams are told when
 // that changed their view.
 func (l *listener) listChanged(ctx context.Context, k kind) {
-	l.hub.announced(l.member, k, false)
 	l.member.invalidate(ctx, k)
-	l.reread(k)
-}
-
-// reread reads a list until it could be had. What is not known yet counts as
-// changed, since the client may know it from elsewhere.
-func (l *listener) reread(k kind) {
-	s := &l.member.slots[k]
-	s.mu.Lock()
-	if s.cur.Load() == nil {
-		s.missed = true
-	}
-	s.mu.Unlock()
-	l.hub.domain.run(func(ctx context.Context) {
-		for wait := reopenLeast; ; wait = min(2*wait, reopenMost) {
-			_, err := l.member.refresh(ctx, k)
-			if ctx.Err() != nil {
-				return
-			}
-			if err == nil {
-				l.hub.announced(l.member, k, true)
-				return
-			}
-			select {
-			case <-time.After(jitter(wait)):
-			case <-ctx.Done():
-				return
-			}
-			if !l.hub.domain.current().has(l.member) {
-				return
-			}
-		}
-	})
+	l.hub.reread(l.member, k)
 }
 
 // rereadAll reads the lists that are known, after a time in which changes may
@@ -408,20 +270,23 @@ func (l *listener) reread(k kind) {
 func (l *listener) rereadAll() {
 	for k := range kindDiscover {
 		if l.member.known(k) != nil {
-			l.reread(k)
+			l.hub.reread(l.member, k)
 		}
 	}
 }
 
 // resourceUpdated drops what is cached of the resource and tells the streams
-// after the coalescing window, once for each URI.
+// after the coalescing window, once for each URI. raw stays the caller's.
 func (l *listener) resourceUpdated(ctx context.Context, uri string, raw []byte) {
 	if _, err := l.hub.domain.fed.opts.Cache.Invalidate(ctx, l.member.topic(mcp.MethodResourcesRead), uri); err != nil {
 		l.hub.domain.log.Warn("invalidate the cache", "upstream", l.member.conf.Alias, "error", err)
 	}
+	if !l.hub.watched(l.member, uri) {
+		return
+	}
 	l.mu.Lock()
 	first := len(l.updated) == 0
-	l.updated[uri] = raw
+	l.updated[uri] = slices.Clone(raw)
 	l.mu.Unlock()
 	if !first {
 		return
@@ -437,7 +302,7 @@ func (l *listener) resourceUpdated(ctx context.Context, uri string, raw []byte) 
 		l.updated = map[string][]byte{}
 		l.mu.Unlock()
 		for _, uri := range slices.Sorted(maps.Keys(updated)) {
-			l.hub.resourceChanged(ctx, l.member, uri, updated[uri])
+			l.hub.resourceChanged(l.member, uri, updated[uri])
 		}
 	})
 }

@@ -1,41 +1,94 @@
 package federation
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
 
-// metrics are the metrics of all tenants. Their labels come from closed sets.
+	"github.com/causeway-mcp/causeway/upstream/mcp"
+)
+
+// metrics are the metrics of all tenants. Their labels come from closed sets;
+// what is counted often is looked up once.
 type metrics struct {
-	cacheRequests *prometheus.CounterVec
-	catalogItems  *prometheus.GaugeVec
-	notifications *prometheus.CounterVec
-	quota         *prometheus.CounterVec
+	lists        [kinds][cacheOutcomes]prometheus.Counter
+	reads        [cacheOutcomes]prometheus.Counter
+	notes        [noteKinds][noteOutcomes]prometheus.Counter
+	catalogItems *prometheus.GaugeVec
+	quota        *prometheus.CounterVec
 }
 
+// cacheOutcome says where an answer came from.
+type cacheOutcome uint8
+
+const (
+	cacheHit cacheOutcome = iota
+	cacheStale
+	cacheMiss
+	cacheBypass
+	cacheOutcomes
+)
+
+// noteKind is a kind of notification on listen streams.
+type noteKind uint8
+
+const (
+	noteTools noteKind = iota
+	notePrompts
+	noteResources
+	noteUpdated
+	noteTasks
+	noteKinds
+)
+
+// noteOutcome says what became of a notification.
+type noteOutcome uint8
+
+const (
+	outcomeReceived noteOutcome = iota
+	outcomeSent
+	outcomeDropped
+	noteOutcomes
+)
+
 func newMetrics(reg prometheus.Registerer) *metrics {
+	cacheRequests := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "causeway_cache_requests_total",
+		Help: "Requests for cached lists and reads by outcome: hit, stale, miss or bypass.",
+	}, []string{"method", "outcome"})
+	notifications := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "causeway_notifications_total",
+		Help: "Notifications on listen streams by kind and outcome: received, sent or dropped.",
+	}, []string{"kind", "outcome"})
 	m := &metrics{
-		cacheRequests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "causeway_cache_requests_total",
-			Help: "Requests for cached lists and reads by outcome: hit, stale, miss or bypass.",
-		}, []string{"method", "outcome"}),
 		catalogItems: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "causeway_catalog_items",
 			Help: "Items in an upstream's lists as last fetched.",
 		}, []string{"tenant", "upstream", "kind"}),
-		notifications: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "causeway_notifications_total",
-			Help: "Notifications on listen streams by kind and outcome: received, sent or dropped.",
-		}, []string{"kind", "outcome"}),
 		quota: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "causeway_quota_rejections_total",
 			Help: "Requests refused because a quota of the tenant was used up.",
 		}, []string{"tenant", "quota"}),
 	}
-	reg.MustRegister(m.cacheRequests, m.catalogItems, m.notifications, m.quota)
+	for o, outcome := range [cacheOutcomes]string{"hit", "stale", "miss", "bypass"} {
+		for k := range kinds {
+			if cacheOutcome(o) != cacheBypass {
+				m.lists[k][o] = cacheRequests.WithLabelValues(k.method(), outcome)
+			}
+		}
+		if cacheOutcome(o) != cacheStale {
+			m.reads[o] = cacheRequests.WithLabelValues(mcp.MethodResourcesRead, outcome)
+		}
+	}
+	for k, kind := range [noteKinds]string{"tools", "prompts", "resources", "updated", "tasks"} {
+		for o, outcome := range [noteOutcomes]string{"received", "sent", "dropped"} {
+			m.notes[k][o] = notifications.WithLabelValues(kind, outcome)
+		}
+	}
+	reg.MustRegister(cacheRequests, notifications, m.catalogItems, m.quota)
 	return m
 }
 
-func (m *metrics) cache(method, outcome string) {
-	m.cacheRequests.WithLabelValues(method, outcome).Inc()
-}
+// read notes where the answer of resources/read came from.
+func (m *metrics) read(outcome cacheOutcome) { m.reads[outcome].Inc() }
 
 // items notes the size of a member's list.
 func (m *metrics) items(mb *member, k kind, n int) {
@@ -44,11 +97,8 @@ func (m *metrics) items(mb *member, k kind, n int) {
 	}
 }
 
-// notified notes a notification of a kind: tools, prompts, resources, updated or
-// tasks.
-func (m *metrics) notified(kind, outcome string) {
-	m.notifications.WithLabelValues(kind, outcome).Inc()
-}
+// notified notes a notification.
+func (m *metrics) notified(kind noteKind, outcome noteOutcome) { m.notes[kind][outcome].Inc() }
 
 // rejected notes that a quota was used up.
 func (m *metrics) rejected(tenant, quota string) {

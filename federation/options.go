@@ -49,6 +49,7 @@ type Limits struct {
 	MaxDepth       int           // of JSON nesting in what an upstream answers
 	Instructions   int           // bytes of one upstream's instructions in ours
 	ListenQueue    int           // messages that wait for one listen stream
+	Watches        int           // resources, and tasks, of one listen stream
 	Coalesce       time.Duration // window in which bursts of notifications become one
 	PollInterval   time.Duration // least interval of polling an upstream that cannot push
 	ListenStreams  int           // of one tenant, where it sets none
@@ -63,7 +64,7 @@ func DefaultLimits() Limits {
 		ListWait: 2 * time.Second, RevalidateWait: 250 * time.Millisecond,
 		ListTTL: time.Minute, Stale: 5 * time.Minute, StaleIfError: time.Hour,
 		StateTTL: 10 * time.Minute, MaxDepth: upstream.DefaultMaxDepth, Instructions: 4 << 10,
-		ListenQueue: 64, Coalesce: 100 * time.Millisecond, PollInterval: 30 * time.Second,
+		ListenQueue: 64, Watches: 5000, Coalesce: 100 * time.Millisecond, PollInterval: 30 * time.Second,
 		ListenStreams: 1000, InFlight: 2000, Idle: 15 * time.Minute,
 	}
 }
@@ -89,6 +90,7 @@ func (o *Options) validate() error {
 	need(o.Limits.MaxListBytes > 0, "Limits.MaxListBytes")
 	need(o.Limits.ListWait > 0, "Limits.ListWait")
 	need(o.Limits.ListenQueue > 0, "Limits.ListenQueue")
+	need(o.Limits.Watches > 0, "Limits.Watches")
 	need(o.Limits.PollInterval > 0, "Limits.PollInterval")
 	need(o.Limits.MaxDepth > 0, "Limits.MaxDepth")
 	return errors.Join(faults...)

@@ -8,22 +8,23 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/causeway-mcp/causeway/upstream"
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
 
-// pushed is what an upstream has acknowledged to push.
-type pushed struct {
-	lists [kindResources + 1]bool
-	uris  map[string]bool
-}
-
-// poller asks an upstream for what it cannot push, with jitter and backoff
+// poller asks an upstream for what it does not push, with jitter and backoff
 // (2026-07-28, server/utilities/caching), while somebody listens.
 type poller struct {
 	push   atomic.Pointer[pushed] // nil: nothing is pushed
 	failed int                    // rounds in a row in which something failed
 	asked  [kinds]time.Time       // when a list was last polled
-	seen   map[string][32]byte    // digests of polled resources by URI
+	seen   map[string]sight       // of polled resources, by URI
+}
+
+// sight is what a poll of a resource has shown.
+type sight struct {
+	digest [32]byte
+	due    time.Time // when its ttlMs is over
 }
 
 // maxPollBackoff is how often rounds that fail double the interval.
@@ -65,8 +66,10 @@ func (p *poller) round(ctx context.Context, l *listener) bool {
 			good = false
 		}
 	}
-	for _, uri := range slices.Sorted(maps.Keys(l.wanted().uris)) {
-		if push != nil && push.uris[uri] {
+	wanted := l.hub.interest(l.member).uris
+	maps.DeleteFunc(p.seen, func(uri string, _ sight) bool { return !wanted[uri] })
+	for _, uri := range slices.Sorted(maps.Keys(wanted)) {
+		if push != nil && push.uris[uri] || time.Now().Before(p.seen[uri].due) {
 			continue
 		}
 		if err := p.resource(ctx, l, uri); err != nil {
@@ -82,18 +85,23 @@ func (p *poller) resource(ctx context.Context, l *listener, uri string) error {
 	if err != nil {
 		return err
 	}
-	content := msg.ErrorData.In(msg.Raw)
-	if msg.Kind == mcp.KindResult {
-		content = mcp.Find(msg.Raw, msg.Result, "contents").In(msg.Raw)
+	content := mcp.Find(msg.Raw, msg.Result, "contents").In(msg.Raw)
+	switch {
+	case msg.Kind == mcp.KindError && (msg.Code == mcp.CodeInvalidParams || msg.Code == mcp.CodeLegacyResourceNotFound):
+		content = msg.ErrorData.In(msg.Raw) // it is not there (2026-07-28, server/resources, Error Handling)
+	case msg.Kind == mcp.KindError:
+		return l.member.nonsense(upstream.ClassRejected, "resources/read answered with error %d", msg.Code)
+	case content == nil:
+		return nil // it wants input, and there is nobody to ask
 	}
-	digest := sha256.Sum256(content)
-	if p.seen == nil {
-		p.seen = map[string][32]byte{}
-	}
-	if before, ok := p.seen[uri]; ok && before != digest {
+	now := sight{digest: sha256.Sum256(content), due: time.Now().Add(l.member.ttlOf(msg, 0))}
+	if before, ok := p.seen[uri]; ok && before.digest != now.digest {
 		raw := append([]byte(nil), `{"jsonrpc":"2.0","method":"`+mcp.NotificationResourceUpdated+`","params":{"uri":`...)
 		l.resourceUpdated(ctx, uri, append(mcp.AppendQuote(raw, uri), "}}"...))
 	}
-	p.seen[uri] = digest
+	if p.seen == nil {
+		p.seen = map[string]sight{}
+	}
+	p.seen[uri] = now
 	return nil
 }

@@ -26,6 +26,10 @@ type slot struct {
 	late   bool    // a deadline was missed, and there has been no answer since
 	missed bool    // a list was served without cur, or an upstream told of a change before it was there
 	err    error   // of the last fetch; nil after a good one
+	told   bool    // the upstream announced a change, and there has been no good fetch since
+
+	reading bool      // it is read until it could be had
+	due     time.Time // from when on that reading counts
 }
 
 // flight is one fetch that callers fold into.
@@ -46,6 +50,7 @@ func (m *member) invalidate(ctx context.Context, k kind) {
 	s := &m.slots[k]
 	s.mu.Lock()
 	s.gen++
+	s.told = true
 	s.mu.Unlock()
 	if _, err := m.domain.fed.opts.Cache.Invalidate(ctx, m.topic(k.method()), ""); err != nil {
 		m.domain.log.Warn("invalidate the cache", "upstream", m.conf.Alias, "method", k.method(), "error", err)
@@ -146,15 +151,19 @@ func (s *slot) take(seg *segment) bool {
 		// The same items: what was made of them stays good.
 		seg.items, seg.index = cur.items, cur.index
 	}
-	silent := cur == nil && !s.missed
+	n := news{
+		other:     cur == nil || cur.digest != seg.digest,
+		first:     cur == nil && !s.missed,
+		announced: s.told && seg.gen == s.gen,
+	}
 	s.cur.Store(seg)
 	s.flight, s.err, s.late, s.missed = nil, nil, false, false
+	s.told = s.told && !n.announced
 	s.mu.Unlock()
-	if cur != nil && cur.digest == seg.digest {
-		return false
+	if n.other || n.announced {
+		hub.changed(s.member, s.kind, n)
 	}
-	hub.changed(s.member, s.kind, silent)
-	return true
+	return n.other
 }
 
 // expire drops a segment that is too old to be shown: what cannot be listed
@@ -170,7 +179,7 @@ func (s *slot) expire(seg *segment) {
 	}
 	s.mu.Unlock()
 	if dropped {
-		hub.changed(s.member, s.kind, false)
+		hub.changed(s.member, s.kind, news{other: true})
 	}
 }
 
@@ -197,8 +206,8 @@ func (s *slot) report(seg *segment) {
 }
 
 // count adds to the cache metric.
-func (s *slot) count(outcome string) {
-	s.member.domain.fed.metrics.cache(s.kind.method(), outcome)
+func (s *slot) count(outcome cacheOutcome) {
+	s.member.domain.fed.metrics.lists[s.kind][outcome].Inc()
 }
 
 // classOf gives the class of an upstream failure; "" for other errors.

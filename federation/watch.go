@@ -2,6 +2,8 @@ package federation
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
@@ -34,13 +36,49 @@ func (h *hub) watchTask(d *roster, c *Call) func(string) *target {
 		if seg := t.member.known(kindDiscover); seg != nil && !seg.discover.extensions[mcp.ExtensionTasks] {
 			return nil
 		}
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if l := h.listeners[t.member]; l != nil && l.noTasks.Load() {
+		if t.member.refusesTask(t.name, time.Now()) {
 			return nil
 		}
 		return t
 	}
+}
+
+// How long, and how many, tasks that an upstream does not push are remembered, so
+// that clients which ask again are not granted them again and again.
+const (
+	refusalMemory = 10 * time.Minute
+	maxRefusals   = 1000
+)
+
+// refusals are the tasks that an upstream does not push.
+type refusals struct {
+	mu    sync.Mutex
+	all   time.Time            // when it was found that it pushes none
+	tasks map[string]time.Time // when it was found not to push these, by its own id
+}
+
+// refuseTasks notes that the upstream does not push these tasks, or none at all.
+func (m *member) refuseTasks(now time.Time, ids ...string) {
+	r := &m.refusals
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(ids) == 0 {
+		r.all = now
+	}
+	if r.tasks == nil || len(r.tasks)+len(ids) > maxRefusals {
+		r.tasks = map[string]time.Time{}
+	}
+	for _, id := range ids {
+		r.tasks[id] = now
+	}
+}
+
+// refusesTask tells whether the upstream is known not to push the task.
+func (m *member) refusesTask(id string, now time.Time) bool {
+	r := &m.refusals
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return now.Sub(r.all) < refusalMemory || now.Sub(r.tasks[id]) < refusalMemory
 }
 
 // Watchable gives an error unless the resource that params.uri names may be

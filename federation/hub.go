@@ -1,0 +1,407 @@
+package federation
+
+import (
+	"context"
+	"crypto/sha256"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// hub fans one tenant's notifications out to its listen streams, and keeps one
+// listener for each upstream that somebody listens to.
+type hub struct {
+	domain  *domain
+	streams atomic.Int64 // how many are open
+
+	// mu comes before a slot's lock.
+	mu        sync.Mutex
+	closed    bool
+	open      map[*stream]struct{}
+	merged    int // streams that want to know of changes of merged lists
+	demands   map[*member]*demand
+	listeners map[*member]*listener
+	topics    map[viewKey]*topic
+	flushing  bool // a flush is due or under way
+}
+
+func newHub(d *domain) *hub {
+	return &hub{
+		domain:    d,
+		open:      map[*stream]struct{}{},
+		demands:   map[*member]*demand{},
+		listeners: map[*member]*listener{},
+		topics:    map[viewKey]*topic{},
+	}
+}
+
+// topic is a list that streams are told of.
+type topic struct {
+	streams map[*stream]struct{}
+	told    [32]byte // the digest that they were last told of, or began with
+	// What is to be looked at after the coalescing window.
+	dirty  bool // the view may have changed
+	forced bool // a change of the only upstream behind it was announced by itself
+	quiet  bool // the view has changed in a way that is no news
+}
+
+// demand is what streams want of one member. The changes of its lists are wanted
+// from its listener in any case, since they keep the catalogue true.
+type demand struct {
+	lists int                // streams of the endpoint that shows it alone, and want to know of its lists
+	uris  map[string]exposed // by the upstream's own URI
+	tasks map[string]exposed // by the upstream's own id
+}
+
+// exposed holds the streams that want something, and what they call it.
+type exposed map[*stream]string
+
+// listKinds are the kinds whose changes are told; templates belong to resources.
+var listKinds = [...]kind{kindTools, kindPrompts, kindResources}
+
+// told gives the list that a client is told of for a kind.
+func (k kind) told() kind {
+	if k == kindTemplates {
+		return kindResources
+	}
+	return k
+}
+
+// add takes a stream in. The caller holds the lock.
+func (h *hub) add(s *stream, d *roster) {
+	h.open[s] = struct{}{}
+	h.streams.Add(1)
+	for _, k := range listKinds {
+		if !s.wants[k] {
+			continue
+		}
+		key := viewKey{s.alias, k}
+		t := h.topics[key]
+		if t == nil {
+			t = &topic{streams: map[*stream]struct{}{}, told: h.digest(key)}
+			h.topics[key] = t
+		}
+		t.streams[s] = struct{}{}
+	}
+	h.count(s, d)
+	h.employ(s, d)
+}
+
+// count adds what a stream wants to the demands. The caller holds the lock.
+func (h *hub) count(s *stream, d *roster) {
+	switch {
+	case !s.wantsLists():
+	case s.alias == "":
+		h.merged++
+	default:
+		h.demand(d.byAlias[s.alias]).lists++
+	}
+	for _, w := range s.uris {
+		if want(h.demand(w.member).uris, w, s) {
+			h.grew(w.member)
+		}
+	}
+	for _, w := range s.tasks {
+		if want(h.demand(w.member).tasks, w, s) {
+			h.grew(w.member)
+		}
+	}
+}
+
+func (h *hub) demand(m *member) *demand {
+	dm := h.demands[m]
+	if dm == nil {
+		dm = &demand{uris: map[string]exposed{}, tasks: map[string]exposed{}}
+		h.demands[m] = dm
+	}
+	return dm
+}
+
+// want notes that a stream wants a resource or task, and tells whether it is the
+// first.
+func want(in map[string]exposed, w watch, s *stream) bool {
+	by, ok := in[w.name]
+	if !ok {
+		by = exposed{}
+		in[w.name] = by
+	}
+	by[s] = w.exposed
+	return !ok
+}
+
+// grew tells the member's listener, if it has one, that more is wanted.
+func (h *hub) grew(m *member) {
+	if l := h.listeners[m]; l != nil {
+		l.grow()
+	}
+}
+
+// employ starts the listeners that a stream needs. The caller holds the lock.
+func (h *hub) employ(s *stream, d *roster) {
+	if s.wantsLists() {
+		for _, m := range d.at(s.alias) {
+			h.listenTo(m)
+		}
+	}
+	for _, w := range s.uris {
+		h.listenTo(w.member)
+	}
+	for _, w := range s.tasks {
+		h.listenTo(w.member)
+	}
+}
+
+func (h *hub) listenTo(m *member) {
+	if h.listeners[m] == nil {
+		h.listeners[m] = newListener(h, m)
+	}
+}
+
+// dismiss stops the member's listener if nobody needs it. The caller holds the
+// lock.
+func (h *hub) dismiss(m *member) {
+	if h.needs(m) {
+		return
+	}
+	delete(h.demands, m)
+	if l := h.listeners[m]; l != nil {
+		l.stop()
+		delete(h.listeners, m)
+	}
+}
+
+// needs tells whether somebody listens to the member. The caller holds the lock.
+func (h *hub) needs(m *member) bool {
+	if !h.domain.current().has(m) {
+		return false
+	}
+	dm := h.demands[m]
+	return h.merged > 0 || dm != nil && (dm.lists > 0 || len(dm.uris) > 0 || len(dm.tasks) > 0)
+}
+
+// listens tells whether the member has a listener.
+func (h *hub) listens(m *member) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.listeners[m] != nil
+}
+
+// leave ends a stream for its client.
+func (h *hub) leave(s *stream) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.finish(s)
+}
+
+// finish takes a stream out. The caller holds the lock.
+func (h *hub) finish(s *stream) {
+	if s.ended {
+		return
+	}
+	s.ended = true
+	delete(h.open, s)
+	h.streams.Add(-1)
+	close(s.ch)
+	for _, k := range listKinds {
+		key := viewKey{s.alias, k}
+		if t := h.topics[key]; t != nil && s.wants[k] {
+			delete(t.streams, s)
+			if len(t.streams) == 0 {
+				delete(h.topics, key)
+			}
+		}
+	}
+	d := h.domain.current()
+	if s.wantsLists() {
+		if s.alias == "" {
+			h.merged--
+		} else if m := d.byAlias[s.alias]; h.demands[m] != nil {
+			h.demands[m].lists--
+		}
+		if s.alias != "" || h.merged == 0 {
+			for _, m := range d.at(s.alias) {
+				h.dismiss(m)
+			}
+		}
+	}
+	for _, w := range s.uris {
+		h.unwatch(w, s, func(dm *demand) map[string]exposed { return dm.uris })
+	}
+	for _, w := range s.tasks {
+		h.unwatch(w, s, func(dm *demand) map[string]exposed { return dm.tasks })
+	}
+}
+
+// unwatch takes back what want noted.
+func (h *hub) unwatch(w watch, s *stream, of func(*demand) map[string]exposed) {
+	dm := h.demands[w.member]
+	if dm == nil {
+		return
+	}
+	set := of(dm)
+	delete(set[w.name], s)
+	if len(set[w.name]) == 0 {
+		delete(set, w.name)
+	}
+	h.dismiss(w.member)
+}
+
+// changed is told by the catalogue that a member's segment of kind k has been
+// replaced by another one. The caller holds the lock since before that.
+func (h *hub) changed(m *member, k kind, n news) {
+	if k == kindDiscover {
+		return
+	}
+	for _, alias := range []string{"", m.conf.Alias} {
+		t := h.topics[viewKey{alias, k.told()}]
+		if t == nil {
+			continue
+		}
+		if n.other {
+			t.dirty, t.quiet = t.dirty || !n.first, t.quiet || n.first
+		}
+		if n.announced && alias != "" {
+			t.dirty, t.forced = true, true
+		}
+	}
+	h.schedule()
+}
+
+// news is what a new segment means to those who listen.
+type news struct {
+	other     bool // it has other items
+	first     bool // it is the first, and no list has been served without it: no change for anyone
+	announced bool // the upstream said that the list changed: news in any case where it is shown alone, as it would be without us
+}
+
+// schedule makes sure that what waits is looked at after the coalescing window.
+// The caller holds the lock.
+func (h *hub) schedule() {
+	if h.flushing || h.closed || !h.due() {
+		return
+	}
+	h.flushing = h.domain.run(func(ctx context.Context) {
+		select {
+		case <-time.After(h.domain.fed.opts.Limits.Coalesce):
+			h.flush()
+		case <-ctx.Done():
+		}
+	})
+}
+
+func (h *hub) due() bool {
+	for _, t := range h.topics {
+		if t.dirty || t.quiet {
+			return true
+		}
+	}
+	return false
+}
+
+// flush tells the streams whose own view changed.
+func (h *hub) flush() {
+	h.mu.Lock()
+	waiting := map[viewKey]topic{}
+	for key, t := range h.topics {
+		if t.dirty || t.quiet {
+			waiting[key] = *t
+			t.dirty, t.forced, t.quiet = false, false, false
+		}
+	}
+	h.mu.Unlock()
+	for key, t := range waiting {
+		// A view may take long to make. What changes meanwhile is marked anew.
+		digest := h.digest(key)
+		h.mu.Lock()
+		h.tell(key, t, digest)
+		h.mu.Unlock()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.flushing = false
+	h.schedule()
+}
+
+// tell sends the notification of a topic, as it was marked, if it has news. The
+// caller holds the lock.
+func (h *hub) tell(key viewKey, marked topic, digest [32]byte) {
+	t := h.topics[key]
+	if t == nil {
+		return
+	}
+	if marked.dirty && (marked.forced || t.told != digest) {
+		method, label := changedMethod(key.kind)
+		for s := range t.streams {
+			b := append(make([]byte, 0, 256), `{"jsonrpc":"2.0","method":"`+method+`","params":{"_meta":`...)
+			h.send(s, label, append(s.appendMeta(b), "}}"...))
+		}
+	}
+	t.told = digest
+}
+
+// digest is that of the view, or of the two views that make the list of
+// resources.
+func (h *hub) digest(key viewKey) [32]byte {
+	d := h.domain.current()
+	sum := d.view(key.alias, key.kind).digest
+	if key.kind != kindResources {
+		return sum
+	}
+	t := d.view(key.alias, kindTemplates).digest
+	return sha256.Sum256(append(sum[:], t[:]...))
+}
+
+// reconfigure makes next what the tenant consists of; false once the hub is
+// closed. It holds the lock all the while, so that nothing that is told meanwhile
+// counts as told of the members that came or went.
+func (h *hub) reconfigure(next *roster) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return false
+	}
+	old := h.domain.roster.Swap(next)
+	for s := range h.open {
+		if !s.fits(next) {
+			h.finish(s)
+		}
+	}
+	h.merged, h.demands = 0, map[*member]*demand{}
+	for s := range h.open {
+		h.count(s, next)
+	}
+	for m, l := range h.listeners {
+		if !h.needs(m) {
+			l.stop()
+			delete(h.listeners, m)
+		}
+	}
+	for _, m := range next.members {
+		if h.needs(m) {
+			h.listenTo(m)
+		}
+	}
+	for _, t := range h.topics {
+		t.dirty = true
+	}
+	for _, m := range next.without(old) {
+		for k := range kindDiscover {
+			if h.topics[viewKey{"", k.told()}] != nil || h.topics[viewKey{m.conf.Alias, k.told()}] != nil {
+				h.reread(m, k)
+			}
+		}
+	}
+	h.schedule()
+	return true
+}
+
+// close ends all streams gracefully. The listeners end with the domain's
+// context.
+func (h *hub) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	for s := range h.open {
+		h.finish(s)
+	}
+}
