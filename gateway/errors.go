@@ -23,6 +23,7 @@ type refusal struct {
 	class  string     // the error_type label
 	rpc    *mcp.Error // nil where MCP does not begin: the body is plain JSON
 	header [2]string  // one more response header, or empty
+	noID   bool       // the error is about more than one request: it has no id
 }
 
 // Error gives the class, the status and what the client is told.
@@ -49,6 +50,7 @@ type failure struct {
 	errorType string
 	upstream  string // the alias at fault
 	header    [2]string
+	noID      bool // leave the id out
 	// ofRPC tells that the status follows from the code of rpc.
 	ofRPC bool
 	// internal tells that the gateway itself is at fault: the cause is logged.
@@ -66,7 +68,7 @@ func mapError(err error) failure {
 	case errors.Is(err, errGone):
 		return failure{status: statusClientGone, errorType: string(upstream.ClassCanceled)}
 	case errors.As(err, &own):
-		return failure{status: own.status, rpc: own.rpc, errorType: own.class, header: own.header}
+		return failure{status: own.status, rpc: own.rpc, errorType: own.class, header: own.header, noID: own.noID}
 	case errors.As(err, &rpc):
 		f := failure{status: statusOf(rpc.Code), rpc: rpc, errorType: codeLabel(rpc.Code), ofRPC: true}
 		if rpc.Code == federation.CodeOverQuota {

@@ -230,7 +230,7 @@ func (x *exchange) fail(err error) {
 		f.rpc = &mcp.Error{Code: mcp.CodeInternal, Message: http.StatusText(f.status)}
 	}
 	var id []byte
-	if x.req != nil {
+	if x.req != nil && !f.noID {
 		id = x.req.ID.In(x.req.Raw)
 	}
 	buf := mcp.GetBuffer(256 + len(id) + len(f.rpc.Message) + len(f.rpc.Data))

@@ -151,9 +151,10 @@ func (x *exchange) open() error {
 }
 
 // noSession refuses a session that is not valid here, has expired or was deleted;
-// the client then begins a new one.
+// the client then begins a new one. An error with the request's id would be taken
+// by some for the answer to it alone.
 func noSession() error {
-	return &refusal{status: http.StatusNotFound, class: "session", rpc: mcp.Errorf(codeNoSession, "Session not found")}
+	return &refusal{status: http.StatusNotFound, class: "session", rpc: mcp.Errorf(codeNoSession, "Session not found"), noID: true}
 }
 
 // needsSession refuses what cannot be done for a client without one.

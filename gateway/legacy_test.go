@@ -151,7 +151,7 @@ func TestInitialize(t *testing.T) {
 	}
 }
 
-const sessionMissing = `{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"Session not found"}}`
+const sessionMissing = `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"}}`
 
 // TestHandshakeRows holds what becomes of requests of the handshake era that the
 // edge answers itself.
@@ -218,8 +218,7 @@ func TestHandshakeRows(t *testing.T) {
 		{name: "cancelled", session: session, body: `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}`, status: 202},
 		{name: "malformed cancelled", session: session, body: `{"jsonrpc":"2.0","method":"notifications/cancelled"}`, status: 202},
 		{name: "notification without a session", body: `{"jsonrpc":"2.0","method":"notifications/initialized"}`, status: 202},
-		{name: "notification of a session that is none", session: "x", body: `{"jsonrpc":"2.0","method":"notifications/initialized"}`, status: 404,
-			want: `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"}}`},
+		{name: "notification of a session that is none", session: "x", body: `{"jsonrpc":"2.0","method":"notifications/initialized"}`, status: 404, want: sessionMissing},
 		{name: "an answer to nothing", session: session, body: `{"jsonrpc":"2.0","id":1,"result":{}}`, status: 202},
 		{name: "an error without an id", session: session, body: `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}`, status: 202},
 		{name: "an answer without a session", body: `{"jsonrpc":"2.0","id":1,"result":{}}`, status: 400, want: fails(-32600, "message is a response")},
