@@ -190,7 +190,10 @@ func (d *domain) close() {
 	d.mu.Unlock()
 	d.cancel()
 	d.work.Wait()
+	// A stubborn program takes seconds to end: they end side by side.
+	var wg sync.WaitGroup
 	for _, m := range d.current().members {
-		m.close()
+		wg.Go(m.close)
 	}
+	wg.Wait()
 }
