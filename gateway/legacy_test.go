@@ -173,7 +173,7 @@ func TestHandshakeRows(t *testing.T) {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"error":{"code":%d,"message":%q}}`, code, text)
 	}
 	const ok, one = `{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":1,"result":{"n":1}}`
-	none := needsSession().(*refusal).rpc.Message
+	const none = "This needs a session: initialize, and send Mcp-Session-Id"
 	tests := []struct {
 		name, path, session, version, body string
 
