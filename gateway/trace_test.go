@@ -58,6 +58,15 @@ func TestSpans(t *testing.T) {
 			}},
 		},
 		{
+			name:   "a client of the handshake era",
+			body:   `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"weather_now","_meta":{"traceparent":"` + parentA + `"}}}`,
+			header: []string{"Mcp-Method", "Mcp-Name", "Mcp-Protocol-Version", "Mcp-Protocol-Version: 2025-06-18"},
+			want: span{Name: "tools/call weather_now", Trace: traceA, Attributes: map[string]string{
+				"mcp.method.name": "tools/call", "gen_ai.tool.name": "weather_now",
+				"mcp.protocol.version": "2025-06-18", "jsonrpc.request.id": "7",
+			}},
+		},
+		{
 			name: "an error", body: message("ping", ""),
 			want: span{Name: "other", Status: codes.Error, Attributes: map[string]string{
 				"mcp.method.name": "ping", "mcp.protocol.version": "2026-07-28", "jsonrpc.request.id": "7", "error.type": "-32601",
