@@ -3,6 +3,9 @@ package federation
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/causeway-mcp/causeway/cache"
@@ -64,14 +67,14 @@ func (d *roster) complete(ctx context.Context, c *Call) (*Reply, error) {
 // task routes the methods of the tasks extension by the id's alias.
 func (d *roster) task(ctx context.Context, c *Call) (*Reply, error) {
 	id := c.Request.TaskID
-	if err := d.offersTasks(ctx, c); err != nil {
+	t := d.locateTask(c.Endpoint.Alias, id.Value)
+	if err := d.offersTasks(ctx, c, t); err != nil {
 		return nil, err
 	}
 	if !id.IsString {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "params.taskId must be a string")
 	}
-	t := d.locateTask(c.Endpoint.Alias, id.Value)
-	if t == nil {
+	if t == nil || t.member.lacks(mcp.ExtensionTasks) {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "Task not found")
 	}
 	t.field = id
@@ -79,19 +82,17 @@ func (d *roster) task(ctx context.Context, c *Call) (*Reply, error) {
 }
 
 // offersTasks refuses the tasks methods where the extension is not advertised,
-// then clients that did not declare it (ext-tasks, Error Handling).
-func (d *roster) offersTasks(ctx context.Context, c *Call) error {
-	has := func(m *member) bool {
-		seg := m.known(kindDiscover)
-		return seg != nil && seg.discover.extensions[mcp.ExtensionTasks]
-	}
+// then clients that did not declare it (ext-tasks, Error Handling). Where it is
+// not known whether the upstream of t, which may be nil, has tasks, that is its
+// failure.
+func (d *roster) offersTasks(ctx context.Context, c *Call, t *target) error {
 	members := d.at(c.Endpoint.Alias)
 	for _, wait := range []bool{false, true} {
 		if wait {
 			d.gather(ctx, members, kindDiscover)
 		}
 		for _, m := range members {
-			if has(m) {
+			if seg := m.known(kindDiscover); seg != nil && seg.discover.extensions[mcp.ExtensionTasks] {
 				if !declares(c.Request, mcp.ExtensionTasks) {
 					return missingTasks()
 				}
@@ -99,7 +100,19 @@ func (d *roster) offersTasks(ctx context.Context, c *Call) error {
 			}
 		}
 	}
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	if t != nil && t.member.known(kindDiscover) == nil {
+		return unavailable(t.member.conf.Alias, t.member.failure(kindDiscover), "its capabilities could never be had")
+	}
 	return mcp.Errorf(mcp.CodeMethodNotFound, "Method not found")
+}
+
+// lacks tells whether the member is known not to offer an extension.
+func (m *member) lacks(extension string) bool {
+	seg := m.known(kindDiscover)
+	return seg != nil && !seg.discover.extensions[extension]
 }
 
 // declares tells whether the request's client capabilities name the extension.
@@ -130,35 +143,57 @@ func (d *roster) read(ctx context.Context, c *Call) (*Reply, error) {
 		return nil, err
 	}
 	t.field = r.URI
-	topic := t.member.topic(r.Method)
+	x := d.exchange(c, t)
 	// Results of retries are never stored (2026-07-28, server/utilities/caching,
 	// Cache Key).
 	if r.InputResponses.Ok() || r.RequestState.Ok() {
 		d.fed.metrics.read(cacheBypass)
-		return d.relay(ctx, c, t)
+		return x.relay(ctx)
 	}
-	for _, credential := range []string{"", serviceCredential} {
-		e, ok, err := d.fed.opts.Cache.Get(ctx, cache.Key{Topic: topic, Credential: credential, Param: t.name})
+	key := cache.Key{Topic: t.member.topic(r.Method), Credential: x.credential(), Param: t.name}
+	for _, credential := range []string{"", key.Credential} {
+		e, ok, err := d.fed.opts.Cache.Get(ctx, cache.Key{Topic: key.Topic, Credential: credential, Param: key.Param})
 		if err != nil {
 			d.log.Warn("read from the cache", "error", err)
 			break
 		}
 		if left := e.Stored.Add(e.TTL).Sub(d.fed.now()); ok && left > 0 {
 			d.fed.metrics.read(cacheHit)
-			return d.replay(ctx, c, t, e.Body, left)
+			return x.replay(ctx, e.Body, left)
 		}
 	}
 	d.fed.metrics.read(cacheMiss)
-	gen, err := d.fed.opts.Cache.Generation(ctx, topic)
+	gen, err := d.fed.opts.Cache.Generation(ctx, key.Topic)
 	if err != nil {
 		d.log.Warn("read a generation from the cache", "error", err)
-		return d.relay(ctx, c, t)
+		return x.relay(ctx)
 	}
-	return d.relayKeeping(ctx, c, t, func(msg *mcp.Message) { d.keep(ctx, t.member, t.name, msg, gen) })
+	x.keep = func(msg *mcp.Message) { t.member.keep(ctx, key, msg, gen) }
+	return x.relay(ctx)
+}
+
+// credential names the authorization context that the upstream sees: while all
+// users share one credential towards it, that and what the client may tell it by
+// its headers.
+func (x *exchange) credential() string {
+	forwarded := x.forwarded()
+	if len(forwarded) == 0 {
+		return serviceCredential
+	}
+	var b []byte
+	for _, name := range slices.Sorted(maps.Keys(forwarded)) {
+		b = appendField(b, name)
+		for _, value := range forwarded[name] {
+			b = appendField(b, value)
+		}
+		b = append(b, '\n')
+	}
+	sum := sha256.Sum256(b)
+	return serviceCredential + " " + string(sum[:])
 }
 
 // keep stores a complete result that may be reused.
-func (d *roster) keep(ctx context.Context, m *member, uri string, msg *mcp.Message, gen uint64) {
+func (m *member) keep(ctx context.Context, key cache.Key, msg *mcp.Message, gen uint64) {
 	if msg.Kind != mcp.KindResult || (msg.ResultType.IsString && msg.ResultType.Value != mcp.ResultComplete) {
 		return
 	}
@@ -166,33 +201,29 @@ func (d *roster) keep(ctx context.Context, m *member, uri string, msg *mcp.Messa
 	if ttl <= 0 {
 		return
 	}
-	public := msg.CacheScope.Value == "public"
-	key := cache.Key{Topic: m.topic(mcp.MethodResourcesRead), Credential: serviceCredential, Param: uri}
-	if public {
-		key.Credential = ""
+	f, log := m.domain.fed, m.domain.log
+	e := cache.Entry{Body: bytes.Clone(msg.Raw), Stored: f.now(), TTL: ttl, Public: msg.CacheScope.Value == "public"}
+	shared := key
+	shared.Credential = ""
+	if e.Public {
+		key = shared
 	}
-	e := cache.Entry{Body: bytes.Clone(msg.Raw), Stored: d.fed.now(), TTL: ttl, Public: public}
-	if _, err := d.fed.opts.Cache.Put(ctx, key, e, gen); err != nil {
-		d.log.Warn("write to the cache", "error", err)
+	if _, err := f.opts.Cache.Put(ctx, key, e, gen); err != nil {
+		log.Warn("write to the cache", "error", err)
 	}
-	if !public {
+	if !e.Public {
 		// What was public and became private must not stay for everybody.
-		key.Credential = ""
-		if err := d.fed.opts.Cache.Delete(ctx, key); err != nil {
-			d.log.Warn("delete from the cache", "error", err)
+		if err := f.opts.Cache.Delete(ctx, shared); err != nil {
+			log.Warn("delete from the cache", "error", err)
 		}
 	}
 }
 
 // replay answers with a stored message of the upstream.
-func (d *roster) replay(ctx context.Context, c *Call, t *target, raw []byte, left time.Duration) (*Reply, error) {
-	msg, err := mcp.ParseMessage(raw, d.fed.opts.Limits.MaxDepth)
+func (x *exchange) replay(ctx context.Context, raw []byte, left time.Duration) (*Reply, error) {
+	msg, err := mcp.ParseMessage(raw, x.domain.fed.opts.Limits.MaxDepth)
 	if err != nil {
-		return nil, t.member.nonsense(classProtocol, "a stored answer: %w", err)
+		return nil, x.target.member.nonsense(classProtocol, "a stored answer: %w", err)
 	}
-	x := exchange{domain: d, call: c, target: t}
-	if c.Endpoint.Alias == "" {
-		x.mapURI = d.exposeURI(ctx, t.member)
-	}
-	return x.result(msg, left)
+	return x.result(ctx, msg, left)
 }

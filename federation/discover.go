@@ -57,7 +57,7 @@ func (d *roster) discoverOne(c *Call, members []*member, parts []part) *Reply {
 	e.SetMember(raw, whole, "supportedVersions", appendVersions(nil))
 	e.SetMember(raw, whole, "ttlMs", strconv.AppendInt(nil, h.ttl.Milliseconds(), 10))
 	if parts[0].reason != "" {
-		if meta := mcp.Find(raw, whole, "_meta"); meta.Ok() {
+		if meta := mcp.Find(raw, whole, "_meta"); meta.Ok() && raw[meta.Start] == '{' {
 			e.SetMember(raw, meta, mcp.MetaPartial, appendPartial(nil, members, parts))
 		} else {
 			e.SetMember(raw, whole, "_meta", append(appendPartial([]byte(`{"`+mcp.MetaPartial+`":`), members, parts), '}'))

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/upstream"
@@ -21,60 +22,62 @@ type exchange struct {
 	domain  *roster
 	call    *Call
 	target  *target
-	mapURI  uriMapper // nil where nothing is exposed under another URI
-	id      []byte    // our own id, and progress token, in raw JSON
+	merged  bool   // names, URIs and task ids are exposed in another form
+	id      []byte // our own id, and progress token, in raw JSON
 	binding *stateBinding
 	keep    func(*mcp.Message) // is given the final message; may be nil
+	waited  time.Duration
+	digits  [20]byte // of id
+}
+
+func (d *roster) exchange(c *Call, t *target) *exchange {
+	return &exchange{domain: d, call: c, target: t, merged: c.Endpoint.Alias == ""}
 }
 
 // relay sends the request to its target and gives the answer.
 func (d *roster) relay(ctx context.Context, c *Call, t *target) (*Reply, error) {
-	return d.relayKeeping(ctx, c, t, nil)
+	return d.exchange(c, t).relay(ctx)
 }
 
-// relayKeeping is relay with a look at the final message.
-func (d *roster) relayKeeping(ctx context.Context, c *Call, t *target, keep func(*mcp.Message)) (*Reply, error) {
-	x := exchange{domain: d, call: c, target: t, keep: keep}
-	if c.Endpoint.Alias == "" {
-		x.mapURI = d.exposeURI(ctx, t.member)
-	}
+func (x *exchange) relay(ctx context.Context) (*Reply, error) {
 	reply, err := x.do(ctx)
-	var he *headerMismatch
-	if errors.As(err, &he) {
+	if err == errHeaderMismatch {
 		// The upstream's schema changed under us: read it again and retry once
 		// (2026-07-28, basic/transports/streamable-http, Client Behavior).
-		if reply, err = x.again(ctx); errors.As(err, &he) {
-			return nil, unavailable(t.member.conf.Alias, upstream.ClassRejected, "headers do not match after a second try")
+		if reply, err = x.again(ctx); err == errHeaderMismatch {
+			return nil, unavailable(x.target.member.conf.Alias, upstream.ClassRejected, "it refuses the headers of a request")
 		}
 	}
 	return reply, err
 }
 
-// headerMismatch is an upstream's -32020.
-type headerMismatch struct{}
-
-func (*headerMismatch) Error() string { return "header mismatch" }
+// errHeaderMismatch is an upstream's -32020.
+var errHeaderMismatch = errors.New("header mismatch")
 
 // again re-reads the list that the target came from and sends the request once
-// more.
+// more. What came from no list is not sent again.
 func (x *exchange) again(ctx context.Context) (*Reply, error) {
-	k, m := kindTools, x.target.member
-	if x.call.Request.Method == mcp.MethodPromptsGet {
+	m := x.target.member
+	var k kind
+	switch x.call.Request.Method {
+	case mcp.MethodToolsCall:
+		k = kindTools
+	case mcp.MethodPromptsGet:
 		k = kindPrompts
+	default:
+		return nil, errHeaderMismatch
 	}
 	wait, cancel := context.WithTimeout(ctx, m.listWait())
 	defer cancel()
-	seg, err := m.refresh(wait, k)
+	seg, err := m.anew(wait, k)
 	if err != nil {
-		return nil, err
+		return nil, x.failed(ctx, err)
 	}
-	if x.target.item != nil {
-		it := seg.index[x.target.name]
-		if it == nil {
-			return nil, unknown(k, x.call.Request.Name.Value)
-		}
-		x.target.item = it
+	it := seg.index[x.target.name]
+	if it == nil {
+		return nil, unknown(k, x.call.Request.Name.Value)
 	}
+	x.target.item = it
 	return x.do(ctx)
 }
 
@@ -103,18 +106,18 @@ func (x *exchange) do(ctx context.Context) (*Reply, error) {
 		}
 		switch msg.Kind {
 		case mcp.KindNotification:
-			if err := x.notify(msg); err != nil {
+			if err := x.notify(ctx, msg); err != nil {
 				return nil, err
 			}
 		case mcp.KindResult:
 			if x.keep != nil {
 				x.keep(msg)
 			}
-			reply, err := x.result(msg, -1)
+			reply, err := x.result(ctx, msg, -1)
 			x.settle(reply, resp)
 			return reply, err
 		case mcp.KindError:
-			reply, err := x.rpcError(msg, resp.Status())
+			reply, err := x.rpcError(ctx, msg, resp.Status())
 			x.settle(reply, resp)
 			return reply, err
 		case mcp.KindRequest:
@@ -130,9 +133,10 @@ func mayChange(method string) bool {
 
 // settle notes who answered and how long we waited.
 func (x *exchange) settle(reply *Reply, resp upstream.Answer) {
+	x.waited += resp.Waited()
 	if reply != nil {
 		reply.Upstream = x.target.member.conf.Alias
-		reply.Waited = resp.Waited()
+		reply.Waited = x.waited
 	}
 }
 
@@ -147,7 +151,7 @@ func (x *exchange) failed(ctx context.Context, err error) error {
 // request makes the upstream's form of the client's request.
 func (x *exchange) request(ctx context.Context) (*upstream.Request, error) {
 	r, t := x.call.Request, x.target
-	x.id = strconv.AppendInt(x.id[:0], x.domain.fed.nextID(), 10)
+	x.id = strconv.AppendInt(x.digits[:0], x.domain.fed.nextID(), 10)
 	var e mcp.Edits
 	e.Replace(r.ID, x.id)
 	req := &upstream.Request{
@@ -161,9 +165,7 @@ func (x *exchange) request(ctx context.Context) (*upstream.Request, error) {
 	if t.field.Ok() && t.name != t.field.Value {
 		e.Replace(t.field.Span, mcp.AppendQuote(nil, t.name))
 	}
-	if x.call.Endpoint.Alias == "" && r.Method == mcp.MethodToolsCall {
-		unwrapArguments(&e, r.Raw, r.Arguments, t.member.conf.Alias)
-	}
+	unwrapped := x.merged && r.Method == mcp.MethodToolsCall && unwrapArguments(&e, r.Raw, r.Arguments, t.member.conf.Alias)
 	if r.RequestState.Ok() {
 		state, err := x.openState()
 		if err != nil {
@@ -176,11 +178,15 @@ func (x *exchange) request(ctx context.Context) (*upstream.Request, error) {
 		req.Name, req.HasName, req.ToolName = t.name, true, t.name
 	case mcp.MethodPromptsGet, mcp.MethodResourcesRead, mcp.MethodTasksGet, mcp.MethodTasksUpdate, mcp.MethodTasksCancel:
 		req.Name, req.HasName = t.name, true
+	default:
+		if err := x.passName(req); err != nil {
+			return nil, err
+		}
 	}
 	req.Body = mcp.GetBuffer(len(r.Raw) + 256)
 	req.Body.B = e.AppendTo(req.Body.B, r.Raw)
 	if t.item != nil && len(t.item.params) > 0 {
-		if err := x.params(req); err != nil {
+		if err := x.params(req, unwrapped); err != nil {
 			req.Body.Release()
 			return nil, err
 		}
@@ -196,13 +202,31 @@ func principalKey(p *tenant.Principal) string {
 	return p.Issuer + "\x00" + p.Subject
 }
 
-// params derives the Mcp-Param headers from the body that is sent.
-func (x *exchange) params(req *upstream.Request) error {
-	sent, perr := mcp.ParseRequest(req.Body.B, x.domain.fed.opts.Limits.MaxDepth)
-	if perr != nil {
-		return perr
+// passName keeps the Mcp-Name of a method that the gateway does not know.
+func (x *exchange) passName(req *upstream.Request) error {
+	values := x.call.Header[mcp.HeaderName]
+	if !x.unknownMethod() || len(values) == 0 {
+		return nil
 	}
-	args := sent.Arguments.In(sent.Raw)
+	name, err := mcp.DecodeHeader(values[0])
+	if err != nil {
+		return mcp.Errorf(mcp.CodeHeaderMismatch, "Header mismatch: %s is malformed: %v", mcp.HeaderName, err)
+	}
+	req.Name, req.HasName = name, true
+	return nil
+}
+
+// params derives the Mcp-Param headers from the arguments that are sent: the
+// client's own, unless URIs in them have been unwrapped.
+func (x *exchange) params(req *upstream.Request, unwrapped bool) error {
+	args := x.call.Request.Arguments.In(x.call.Request.Raw)
+	if unwrapped {
+		sent, perr := mcp.ParseRequest(req.Body.B, x.domain.fed.opts.Limits.MaxDepth)
+		if perr != nil {
+			return perr
+		}
+		args = sent.Arguments.In(sent.Raw)
+	}
 	for i := range x.target.item.params {
 		p := &x.target.item.params[i]
 		value, ok, err := p.Value(args)
@@ -237,10 +261,6 @@ func (x *exchange) forwarded() http.Header {
 		if values := x.call.Header[name]; len(values) > 0 {
 			add(name, values)
 		}
-	}
-	if x.target.field.Span == (mcp.Span{}) && x.call.Header[mcp.HeaderName] != nil {
-		// A method that we do not know, on the endpoint of one upstream.
-		add(mcp.HeaderName, x.call.Header[mcp.HeaderName])
 	}
 	return out
 }

@@ -232,19 +232,19 @@ func quoteInner(s string) []byte {
 // unwrapArguments adds the edits that give a tool the original form of its own
 // upstream's URIs: string values at any depth of the arguments that are wholly
 // an exposed URI of that alias. args is a span of raw, which has been validated.
-// Keys and all else stay.
+// Keys and all else stay. It tells whether there are any.
 //
 // It reads the text once from left to right, so its work does not grow with the
 // depth, and decodes only strings that start with the alias.
-func unwrapArguments(e *mcp.Edits, raw []byte, args mcp.Span, alias string) {
+func unwrapArguments(e *mcp.Edits, raw []byte, args mcp.Span, alias string) (found bool) {
 	in := args.In(raw)
-	if !bytes.Contains(in, []byte(alias+"+")) && !mayEscape(in) {
-		return
+	if !mayHoldAlias(in, alias) && !mayEscape(in) {
+		return false
 	}
 	for i := 0; i < len(in); {
 		open := bytes.IndexByte(in[i:], '"')
 		if open < 0 {
-			return
+			return found
 		}
 		start := i + open
 		i = stringEnd(in, start)
@@ -255,6 +255,22 @@ func unwrapArguments(e *mcp.Edits, raw []byte, args mcp.Span, alias string) {
 		at := mcp.Span{Start: args.Start + start, End: args.Start + i}
 		if s, ok := mcp.String(raw, at); ok && isExposedURI(alias, s) {
 			e.Replace(mcp.Span{Start: at.Start + 1 + from, End: at.Start + 1 + to}, nil)
+			found = true
+		}
+	}
+	return found
+}
+
+// mayHoldAlias tells whether raw holds the alias and `+`.
+func mayHoldAlias(raw []byte, alias string) bool {
+	for i := 0; ; i++ {
+		plus := bytes.IndexByte(raw[i:], '+')
+		if plus < 0 {
+			return false
+		}
+		i += plus
+		if i >= len(alias) && string(raw[i-len(alias):i]) == alias {
+			return true
 		}
 	}
 }

@@ -64,6 +64,25 @@ func (m *member) refresh(ctx context.Context, k kind) (*segment, error) {
 	s.mu.Lock()
 	f := s.fetch()
 	s.mu.Unlock()
+	return f.wait(ctx, m)
+}
+
+// anew is refresh with a fetch that begins from now on.
+func (m *member) anew(ctx context.Context, k kind) (*segment, error) {
+	s, since := &m.slots[k], time.Now()
+	for {
+		s.mu.Lock()
+		f := s.fetch()
+		s.mu.Unlock()
+		seg, err := f.wait(ctx, m)
+		if err != nil || !f.begun.Before(since) {
+			return seg, err
+		}
+	}
+}
+
+// wait gives the fetch's outcome.
+func (f *flight) wait(ctx context.Context, m *member) (*segment, error) {
 	select {
 	case <-f.done:
 		return f.seg, f.err
