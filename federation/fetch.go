@@ -16,9 +16,12 @@ import (
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
 
-// ownCapabilities is what the gateway declares when it asks for itself: it
-// routes the extensions, so that upstreams show what needs them.
-var ownCapabilities = []byte(`{"extensions":{"` + mcp.ExtensionTasks + `":{},"` + mcp.ExtensionUI + `":{"mimeTypes":["text/html;profile=mcp-app"]}}}`)
+// ownCapabilities is what the gateway declares when it asks for itself: all that a
+// client may have and the extensions that it routes, so that upstreams show what
+// needs them. Whether a client has what a call needs is between it and the
+// upstream: calls declare its own.
+var ownCapabilities = []byte(`{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{},"context":{}},"roots":{},` +
+	`"extensions":{"` + mcp.ExtensionTasks + `":{},"` + mcp.ExtensionUI + `":{"mimeTypes":["text/html;profile=mcp-app"]}}}`)
 
 // load fetches all pages of one list, or the discovery, from the upstream.
 func (m *member) load(ctx context.Context, k kind) (*segment, error) {

@@ -88,6 +88,27 @@ func Everything(tb testing.TB) string {
 	return ""
 }
 
+// StartNode starts a server that is a script for Node, and gives its URL with the
+// given path. The server learns its port from the environment variable portEnv. It
+// ends with the test.
+func StartNode(tb testing.TB, node Node, path, portEnv, script string, args ...string) string {
+	tb.Helper()
+	var err error
+	for range 3 {
+		var addr string
+		if addr, err = freeAddr(); err != nil {
+			break
+		}
+		_, port, _ := net.SplitHostPort(addr)
+		env := append(os.Environ(), portEnv+"="+port)
+		if err = startPeerWith(tb, env, addr, node.Path, append([]string{script}, args...)...); err == nil {
+			return "http://" + addr + path
+		}
+	}
+	tb.Fatal(err)
+	return ""
+}
+
 // freeAddr gives a loopback address that nobody listens on.
 func freeAddr() (string, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -99,8 +120,14 @@ func freeAddr() (string, error) {
 
 // startPeer starts a program and waits until it accepts connections at addr.
 func startPeer(tb testing.TB, addr, path string, args ...string) error {
+	return startPeerWith(tb, nil, addr, path, args...)
+}
+
+// startPeerWith is startPeer with an environment; nil for that of the test.
+func startPeerWith(tb testing.TB, env []string, addr, path string, args ...string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = env
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
