@@ -94,9 +94,10 @@ func (x *exchange) result(ctx context.Context, msg *mcp.Message, left time.Durat
 	if err := x.checkResultType(msg); err != nil {
 		return nil, err
 	}
-	var e mcp.Edits
+	e := &x.edits
+	e.Reset()
 	e.Replace(msg.ID, r.ID.In(r.Raw))
-	x.expose(ctx, &e, msg)
+	x.expose(ctx, e, msg)
 	if msg.RequestState.Ok() && msg.ResultType.Value == mcp.ResultInputRequired {
 		b, err := x.bound()
 		if err != nil {

@@ -27,7 +27,11 @@ type exchange struct {
 	binding *stateBinding
 	keep    func(*mcp.Message) // is given the final message; may be nil
 	waited  time.Duration
-	digits  [20]byte // of id
+
+	// Memory that is used again within the exchange.
+	digits [20]byte // of id
+	edits  mcp.Edits
+	req    upstream.Request
 }
 
 func (d *roster) exchange(c *Call, t *target) *exchange {
@@ -152,9 +156,11 @@ func (x *exchange) failed(ctx context.Context, err error) error {
 func (x *exchange) request(ctx context.Context) (*upstream.Request, error) {
 	r, t := x.call.Request, x.target
 	x.id = strconv.AppendInt(x.digits[:0], x.domain.fed.nextID(), 10)
-	var e mcp.Edits
+	e := &x.edits
+	e.Reset()
 	e.Replace(r.ID, x.id)
-	req := &upstream.Request{
+	req := &x.req
+	*req = upstream.Request{
 		Method: r.Method, ID: x.id, Header: x.forwarded(),
 		Principal: principalKey(&x.call.Principal), Session: x.call.Session,
 	}
@@ -163,9 +169,9 @@ func (x *exchange) request(ctx context.Context) (*upstream.Request, error) {
 		req.ProgressToken = x.id
 	}
 	if t.field.Ok() && t.name != t.field.Value {
-		e.Replace(t.field.Span, mcp.AppendQuote(nil, t.name))
+		e.Replace(t.field.Span, t.quoted())
 	}
-	unwrapped := x.merged && r.Method == mcp.MethodToolsCall && unwrapArguments(&e, r.Raw, r.Arguments, t.member.conf.Alias)
+	unwrapped := x.merged && r.Method == mcp.MethodToolsCall && unwrapArguments(e, r.Raw, r.Arguments, t.member.conf.Alias)
 	if r.RequestState.Ok() {
 		state, err := x.openState()
 		if err != nil {

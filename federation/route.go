@@ -18,6 +18,14 @@ type target struct {
 	field  mcp.Text
 }
 
+// quoted gives the name in JSON: as the upstream wrote it, where it is from a list.
+func (t *target) quoted() []byte {
+	if t.item != nil && t.item.name == t.name {
+		return t.item.nameAt.In(t.item.raw)
+	}
+	return mcp.AppendQuote(nil, t.name)
+}
+
 // unknown is the one error for what is not there and what is hidden, so that the
 // two cannot be told apart.
 func unknown(k kind, name string) *mcp.Error {
