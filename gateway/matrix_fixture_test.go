@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -33,6 +34,12 @@ func startFixture(t *testing.T, stateless bool) string {
 	f.server = mcp.NewServer(&mcp.Implementation{Name: "fixture", Version: "1"}, &mcp.ServerOptions{
 		SubscribeHandler:   allow,
 		UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
+		// A handshake server has no such hints, though the SDK sends them.
+		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) {
+			if stateless {
+				c.TTLMs = int(time.Minute.Milliseconds())
+			}
+		},
 	})
 	f.tools()
 	f.server.AddResource(&mcp.Resource{URI: fixtureURI, Name: "counter"}, func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
