@@ -114,8 +114,7 @@ func (a *legacyAnswer) limit() time.Duration {
 // begin sends the request and returns when its first message is there.
 func (a *legacyAnswer) begin() *fault {
 	if isOwned(a.req.Method) {
-		a.status = http.StatusNotFound
-		a.first = a.say(mcp.AppendErrorResponse(nil, a.req.ID, mcp.Errorf(mcp.CodeMethodNotFound, "the server does not know the method")))
+		a.first = a.unknownMethod()
 		return nil
 	}
 	cancel := a.cancel
@@ -215,7 +214,28 @@ func (a *legacyAnswer) attempt() (*mcp.Message, *fault) {
 	fl.id, fl.token = append(fl.ids[:0], a.req.ID...), append(fl.tokens[:0], a.req.ProgressToken...)
 	a.flight = fl
 	s.start(a.ctx, a.flight, a.body, a.req.Header)
-	return a.read()
+	m, f := a.read()
+	if f != nil && f.Class == ClassStatus && meansUnknown(f.status) && !errors.Is(f.Err, errNoSession) && !isHandshakeMethod(a.req.Method) {
+		return a.unknownMethod(), nil
+	}
+	return m, f
+}
+
+// unknownMethod answers for a server that does not know the method
+// (2026-07-28, basic/transports/streamable-http, Protocol Version Header).
+func (a *legacyAnswer) unknownMethod() *mcp.Message {
+	a.status = http.StatusNotFound
+	return a.say(mcp.AppendErrorResponse(nil, a.req.ID, mcp.Errorf(mcp.CodeMethodNotFound, "the server does not know the method")))
+}
+
+// meansUnknown tells whether a status without a JSON-RPC error is one with which
+// servers refuse a method that they do not know.
+func meansUnknown(status int) bool {
+	switch status {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusUnprocessableEntity:
+		return true
+	}
+	return false
 }
 
 // session gets a session that is ready for the request, and a hold on it.
@@ -296,8 +316,13 @@ func (a *legacyAnswer) read() (*mcp.Message, *fault) {
 		}
 		switch it.msg.Kind {
 		case mcp.KindRequest:
-			a.flight.question(it)
-			return a.park()
+			if f := a.gather(it); f != nil {
+				return nil, f
+			}
+			if !a.flight.isOver() {
+				return a.park()
+			}
+			a.flight.asked = nil // the server has not waited for the answers
 		case mcp.KindNotification:
 			a.buf = it.buf
 			return a.notification(it.msg)
@@ -334,9 +359,7 @@ func (a *legacyAnswer) translate(it flightItem) (*mcp.Message, *fault) {
 	var err error
 	switch {
 	case m.Kind == mcp.KindResult:
-		if m, err = withoutHints(a.req.Method, it.buf, m, depth); err == nil {
-			withResultType(it.buf, m)
-		}
+		withResultType(it.buf, m)
 	case m.Code == mcp.CodeLegacyResourceNotFound:
 		m, err = withCode(m, mcp.CodeInvalidParams, depth)
 	case m.Code == mcp.CodeLegacyElicitationRequired && asksClient(a.req.Method):

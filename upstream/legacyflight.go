@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/causeway-mcp/causeway/upstream/mcp"
@@ -281,17 +282,19 @@ func (f *flight) poll() (it flightItem, ok bool, err error) {
 	return it, true, nil
 }
 
-// pollRequest gives the next message if it is a request of the server.
+// pollRequest gives the next request of the server if there is one. Notifications
+// before it stay.
 func (f *flight) pollRequest() (it flightItem, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.items) == 0 || f.items[0].msg.Kind != mcp.KindRequest {
-		return it, false
+	for i, it := range f.items {
+		if it.msg.Kind == mcp.KindRequest {
+			f.items = slices.Delete(f.items, i, i+1)
+			f.forget(it)
+			return it, true
+		}
 	}
-	it = f.items[0]
-	f.items = f.items[1:]
-	f.forget(it)
-	return it, true
+	return it, false
 }
 
 // leaveAlone says whether somebody reads.

@@ -1,23 +1,44 @@
 package upstream
 
 import (
+	"context"
 	"errors"
 	"time"
 
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
 
-// park leaves the call to itself and asks the client what the server asks, all
-// that it has asked so far.
+// gatherTime is how long a call waits for more after the server's first request,
+// before the client is asked: servers that ask several things at once send them one
+// right after the other, and a client that is asked again has its user come back.
+const gatherTime = 25 * time.Millisecond
+
+// gather takes all that the server asks at once.
+func (a *legacyAnswer) gather(first flightItem) *fault {
+	defer a.wait(time.Now())
+	f := a.flight
+	f.question(first)
+	timer := time.NewTimer(gatherTime)
+	defer timer.Stop()
+	for !f.isOver() {
+		if it, ok := f.pollRequest(); ok {
+			f.question(it)
+			continue
+		}
+		select {
+		case <-f.wake:
+		case <-timer.C:
+			return nil
+		case <-a.ctx.Done():
+			return a.legacy.failure(a.req.Method, context.Cause(a.ctx))
+		}
+	}
+	return nil
+}
+
+// park leaves the call to itself and asks the client what the server asks.
 func (a *legacyAnswer) park() (*mcp.Message, *fault) {
 	f := a.flight
-	for {
-		it, ok := f.pollRequest()
-		if !ok {
-			break
-		}
-		f.question(it)
-	}
 	state, ok := a.legacy.parking.put(f, a.key.owner)
 	if !ok {
 		fault := a.legacy.rejected(ClassOverloaded, "too many calls wait for their users")

@@ -54,6 +54,17 @@ func isOwned(method string) bool {
 	return false
 }
 
+// isHandshakeMethod tells whether a method of clients is one of the handshake era
+// that goes to servers; others are those of extensions, or nobody's.
+func isHandshakeMethod(method string) bool {
+	switch method {
+	case mcp.MethodToolsList, mcp.MethodToolsCall, mcp.MethodPromptsList, mcp.MethodPromptsGet, mcp.MethodResourcesList,
+		mcp.MethodTemplatesList, mcp.MethodResourcesRead, mcp.MethodComplete:
+		return true
+	}
+	return false
+}
+
 // asksClient tells whether a server may ask the client something while it carries
 // the method out (2026-07-28, basic/patterns/mrtr, Supported Requests).
 func asksClient(method string) bool {
