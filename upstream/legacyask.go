@@ -97,6 +97,10 @@ func inputRequest(m *mcp.Message, c *clientCaps) []byte {
 			}
 		}
 		b = edits.AppendTo(append(b, `,"params":`...), params)
+	} else {
+		// They may be left out of roots/list (2026-07-28, client/roots), but the Go SDK's
+		// client cannot read a request without.
+		b = append(b, `,"params":{}`...)
 	}
 	return append(b, '}')
 }
