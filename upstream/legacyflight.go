@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"slices"
 	"sync"
@@ -31,7 +32,14 @@ type flight struct {
 	method  string
 	own     bool // the session's own request, which nothing is attributed to
 	ctx     context.Context
-	cancel  context.CancelCauseFunc
+	cancel  context.CancelCauseFunc // nil for one that is pulled
+
+	// Of a flight that is pulled: nobody can come back to it, so it needs no
+	// goroutine of its own. Reading it reads its stream.
+	pulled bool
+	next   func() (struct{}, bool)
+	stop   func()
+	yield  func(struct{}) bool
 
 	mu      sync.Mutex
 	items   []flightItem
@@ -62,13 +70,24 @@ type flightItem struct {
 func (s *session) start(ctx context.Context, f *flight, body []byte, header http.Header) {
 	f.session = s
 	f.wake = make(chan struct{}, 1)
-	// It may go on when who asked has left.
-	f.ctx, f.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	// A call goes on when who asked has left to ask its user.
+	if f.pulled = f.own || !s.caps.asks(); f.pulled {
+		f.ctx = ctx
+	} else {
+		f.ctx, f.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	}
 	if err := s.enroll(f); err != nil {
 		f.end(err)
 		return
 	}
-	go f.run(body, header) // ends with the flight, which whoever reads it ends
+	if !f.pulled {
+		go f.run(body, header) // ends with the flight, which whoever reads it ends
+		return
+	}
+	f.next, f.stop = iter.Pull(func(yield func(struct{}) bool) {
+		f.yield = yield
+		f.run(body, header)
+	})
 }
 
 // run sends the request and reads what comes.
@@ -94,12 +113,18 @@ func (f *flight) deliver(buf *mcp.Buffer) error {
 			return linkFailure(ClassProtocol, false, errors.New("the response has another request's id"))
 		}
 		f.respond(flightItem{buf, m})
+		if f.pulled {
+			f.yield(struct{}{}) // whatever it says, the rest of the stream is short
+		}
 		return io.EOF
 	}
-	if m.Kind == mcp.KindNotification && f.concerns(m) {
+	if !f.pulled && m.Kind == mcp.KindNotification && f.concerns(m) {
 		f.waitForRoom()
 	}
 	f.session.handle(flightItem{buf, m}, f)
+	if f.pulled && !f.yield(struct{}{}) {
+		return errDone
+	}
 	return nil
 }
 
@@ -199,18 +224,18 @@ func (f *flight) respond(it flightItem) {
 	signal(f.wake)
 }
 
-// end ends the flight without a response; later words do not count. It tells
-// whether this was the first.
-func (f *flight) end(err error) bool {
+// end ends the flight without a response; later words do not count.
+func (f *flight) end(err error) {
 	if !f.close() {
-		return false
+		return
 	}
-	f.cancel(err)
+	if f.cancel != nil {
+		f.cancel(err)
+	}
 	f.mu.Lock()
 	f.err = err
 	f.mu.Unlock()
 	signal(f.wake)
-	return true
 }
 
 // close takes the flight out of its session, before anybody is told that it has
@@ -226,21 +251,40 @@ func (f *flight) close() bool {
 	return !was
 }
 
-// abort ends the flight since nobody wants it any more, and tells the server
-// (2025-11-25, basic/utilities/cancellation).
+// abort ends the flight since nobody wants it any more, and tells a server that
+// may still be at it (2025-11-25, basic/utilities/cancellation).
 func (f *flight) abort(cause error) {
 	s := f.session
 	s.pool.hold(s)
 	defer s.pool.release(s)
-	if f.end(cause) && f.method != methodInitialize && !errors.Is(cause, errNoSession) {
+	f.end(cause)
+	f.mu.Lock()
+	tell := !f.told && !f.dropped && f.method != methodInitialize && mayBeAtIt(f.err)
+	f.mu.Unlock()
+	if tell {
 		msg := append([]byte(`{"jsonrpc":"2.0","method":"`+mcp.NotificationCancelled+`","params":{"requestId":`), f.id...)
 		s.tell(append(msg, "}}"...), mcp.NotificationCancelled)
 	}
 	f.drop()
 }
 
-// drop gives the memory of all that was not read back.
+// mayBeAtIt tells whether a request that ended so may still be carried out.
+func mayBeAtIt(err error) bool {
+	var le *linkError
+	switch {
+	case errors.Is(err, errNoSession), errors.Is(err, errGone):
+		return false
+	case errors.As(err, &le):
+		return !le.fault.unsent && le.fault.Class != ClassStatus && le.fault.Class != ClassUnauthorized
+	}
+	return true
+}
+
+// drop gives back the memory of all that was not read, and the connection.
 func (f *flight) drop() {
+	if f.stop != nil {
+		f.stop()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, it := range f.items {
@@ -256,6 +300,12 @@ func (f *flight) take(ctx context.Context) (flightItem, error) {
 		it, ok, err := f.poll()
 		if ok || err != nil {
 			return it, err
+		}
+		if f.next != nil {
+			if _, more := f.next(); !more {
+				f.next = nil // what is still to come does not come on the stream
+			}
+			continue
 		}
 		select {
 		case <-f.wake:

@@ -50,7 +50,9 @@ func (l *Legacy) listen(ctx context.Context, a *legacyAnswer) (Answer, error) {
 		n.Close()
 		return nil, &f.Error
 	}
-	n.waiting = append([][]byte{ack}, n.waiting...)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.waiting = append([][]byte{ack}, n.waiting...) // before what has come meanwhile
 	return n, nil
 }
 

@@ -148,6 +148,7 @@ func (s *session) ask(ctx context.Context, method string, params []byte) (*mcp.M
 	body = append(append(append(body, `,"params":`...), params...), '}')
 	s.pool.hold(s)
 	s.start(ctx, f, body, nil)
+	defer f.drop()
 	for {
 		it, err := f.take(ctx)
 		if err != nil {

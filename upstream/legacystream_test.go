@@ -181,6 +181,10 @@ func TestRequestsOnOwnStream(t *testing.T) {
 	release := make(chan struct{}, 1)
 	asked := make(chan string, 8)
 	h := scripted(func(w http.ResponseWriter, m scriptedMessage) {
+		if m.Method == mcp.MethodToolsList {
+			answerJSON(w, 200, m.result(`{"tools":[]}`))
+			return
+		}
 		asked <- `{"jsonrpc":"2.0","id":"q1","method":"elicitation/create","params":{"message":"m","requestedSchema":{}}}`
 		<-release
 		done(w, m)
@@ -207,12 +211,13 @@ func TestRequestsOnOwnStream(t *testing.T) {
 		}
 	}
 	l, _ := shake(t, h)
-	q := modern{method: mcp.MethodToolsCall, name: "x", caps: allCaps, principal: "ann"}
-	r := mustSend(t, l, q)
+	mustSend(t, l, modern{method: mcp.MethodToolsList, caps: allCaps, principal: "ann"})
 	got := map[string]bool{<-answers: true, <-answers: true}
 	if !got[`"p1" {}`] || !got[`"e1" `] {
 		t.Errorf("the server was answered %v", got)
 	}
+	q := modern{method: mcp.MethodToolsCall, name: "x", caps: allCaps, principal: "ann"}
+	r := mustSend(t, l, q)
 	if len(r.Result.InputRequests) != 1 {
 		t.Fatalf("got %s", r.raw)
 	}
@@ -363,7 +368,8 @@ func TestSlowReader(t *testing.T) {
 		send(m.result("{}"))
 	})
 	l, _ := shake(t, h)
-	a, err := l.Do(t.Context(), modern{method: mcp.MethodToolsCall, name: "x", token: true}.request())
+	// A session without capabilities is read only as fast as its client reads.
+	a, err := l.Do(t.Context(), modern{method: mcp.MethodToolsCall, name: "x", token: true, caps: allCaps}.request())
 	if err != nil {
 		t.Fatal(err)
 	}

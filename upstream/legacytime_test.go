@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -207,5 +208,31 @@ func TestHandshakeHangs(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 		l.Close()
+	})
+}
+
+// A call that takes too long is cancelled at the server; initialize never is.
+func TestTimeoutTellsTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, caps := range []string{"{}", allCaps} {
+			var mu sync.Mutex
+			var sent []string
+			h := scripted(func(_ http.ResponseWriter, m scriptedMessage) { <-m.request.Context().Done() })
+			h.note = func(m scriptedMessage) {
+				mu.Lock()
+				defer mu.Unlock()
+				sent = append(sent, m.Method+string(m.Params))
+			}
+			l := inBubbleShake(h)
+			r := modern{method: mcp.MethodToolsCall, name: "x", caps: caps}.request()
+			r.Timeout = time.Second
+			_, err := l.Do(t.Context(), r)
+			wantClass(t, err, ClassTimeout, false)
+			synctest.Wait()
+			if want := `notifications/cancelled{"requestId":7}`; len(sent) != 4 || sent[3] != want {
+				t.Errorf("the server was sent %q, want %s at the end", sent, want)
+			}
+			l.Close()
+		}
 	})
 }
