@@ -237,3 +237,28 @@ func BenchmarkLoad(b *testing.B) {
 		r.fed.drop(name, r.fed.domains[name])
 	}
 }
+
+// BenchmarkViewOfClashes makes the view of two upstreams without a prefix that
+// hold the same names.
+func BenchmarkViewOfClashes(b *testing.B) {
+	store := registered(fakeUp("a"), fakeUp("b"))
+	for i := range store[0].Upstreams {
+		store[0].Upstreams[i].Prefix = tenant.PrefixNone
+	}
+	up := newFake(b)
+	up.list(kindTools, benchTools(20000)...)
+	r, stop := newFakeRig(b, map[string]upstream.Doer{"a": up, "b": up}, func(o *Options) { o.Store = tenant.NewMemory(store) })
+	defer stop()
+	warm(b, r)
+	d := r.fed.domains["default"].current()
+	parts := []part{{seg: d.members[0].known(kindTools)}, {seg: d.members[1].known(kindTools)}}
+	if parts[0].seg == nil || parts[1].seg == nil {
+		b.Fatal("the lists are not there")
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		other := *parts[0].seg
+		other.digest[0] = byte(i)
+		d.merge(viewKey{"", kindTools}, d.members, []part{{seg: &other}, parts[1]})
+	}
+}

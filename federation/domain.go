@@ -164,10 +164,20 @@ func (d *domain) configure(t *tenant.Tenant) {
 	if !d.hub.reconfigure(next) {
 		gone = next.without(old) // the domain is closed
 	}
+	closeAll(gone)
 	for _, m := range gone {
-		m.close()
 		m.forgetReads()
 	}
+}
+
+// closeAll lets the clients of members go side by side, since a stubborn program
+// takes seconds to end.
+func closeAll(members []*member) {
+	var wg sync.WaitGroup
+	for _, m := range members {
+		wg.Go(m.close)
+	}
+	wg.Wait()
 }
 
 // run starts work that outlives a request; close waits for it. It does nothing
@@ -190,10 +200,5 @@ func (d *domain) close() {
 	d.mu.Unlock()
 	d.cancel()
 	d.work.Wait()
-	// A stubborn program takes seconds to end: they end side by side.
-	var wg sync.WaitGroup
-	for _, m := range d.current().members {
-		wg.Go(m.close)
-	}
-	wg.Wait()
+	closeAll(d.current().members)
 }

@@ -194,13 +194,32 @@ func ackOf(m *mcp.Request, grant string) string {
 
 // push sends a notification on all listen streams that are open.
 func (f *fake) push(method, params string) {
+	f.say(fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":%s}`, method, params))
+}
+
+// say sends a message on all listen streams that are open.
+func (f *fake) say(raw string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, a := range f.pushes {
 		if a.isOpen() {
-			a.msgs <- fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":%s}`, method, params)
+			a.msgs <- raw
 		}
 	}
+}
+
+// wanted is the filter of the latest listen stream.
+func (f *fake) wanted() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.filter
+}
+
+// handler gives the handler of a method.
+func (f *fake) handler(method string) func(ctx context.Context, m *mcp.Request) (*answer, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.on[method]
 }
 
 // hangUp ends all listen streams.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
 
@@ -87,6 +88,32 @@ func TestReportsAreBounded(t *testing.T) {
 	}
 	if !strings.Contains(r.log.String(), "count=450") {
 		t.Error("the log does not say how many more there are")
+	}
+}
+
+// Nor does one with very many names that are taken.
+func TestReportsOfClashesAreBounded(t *testing.T) {
+	p := newFake(t)
+	var tools []string
+	for i := range 500 {
+		tools = append(tools, tool(fmt.Sprint("t", i)))
+	}
+	p.list(kindTools, tools...)
+	store := registered(fakeUp("a"), fakeUp("b"))
+	for i := range store[0].Upstreams {
+		store[0].Upstreams[i].Prefix = tenant.PrefixNone
+	}
+	r, stop := newFakeRig(t, fakes(map[string]*fake{"a": p, "b": p}), func(o *Options) { o.Store = tenant.NewMemory(store) })
+	defer stop()
+	for i := range 3 {
+		p.list(kindTools, append(tools, tool(fmt.Sprint("new", i)))...)
+		if _, err := r.load(t).member("a").anew(t.Context(), kindTools); err != nil {
+			t.Fatal(err)
+		}
+		r.listed("", kindTools)
+	}
+	if n := strings.Count(r.log.String(), "\n"); n > maxReports+5 {
+		t.Errorf("%d lines were logged", n)
 	}
 }
 

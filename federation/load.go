@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/causeway-mcp/causeway/federation/tenant"
@@ -204,6 +205,9 @@ func (f *Federation) sweep() {
 	}
 }
 
+// maxEnding bounds how many idle tenants end at the same time.
+const maxEnding = 16
+
 // dropIdle drops the tenants that were last used before the time and serve
 // nobody. Whoever enters one holds it under the same lock.
 func (f *Federation) dropIdle(before time.Time) {
@@ -216,7 +220,14 @@ func (f *Federation) dropIdle(before time.Time) {
 		}
 	}
 	f.mu.Unlock()
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, maxEnding)
 	for _, d := range idle {
-		f.end(d)
+		slots <- struct{}{}
+		wg.Go(func() {
+			f.end(d)
+			<-slots
+		})
 	}
+	wg.Wait()
 }

@@ -121,7 +121,7 @@ func TestListsArePolledWhileTheStreamIsLost(t *testing.T) {
 // go-sdk does when its handler of subscriptions fails for one URI.
 func rejecting(p *fake, text string) {
 	p.listens("")
-	accept := p.on[mcp.MethodListen]
+	accept := p.handler(mcp.MethodListen)
 	p.handle(mcp.MethodListen, func(ctx context.Context, m *mcp.Request) (*answer, error) {
 		if strings.Contains(string(m.Notifications.In(m.Raw)), text) {
 			return says(200, errorFor(m, mcp.CodeInvalidParams)), nil
@@ -381,11 +381,9 @@ func TestManyClientsComeInQuickSuccession(t *testing.T) {
 			r.open(t, fmt.Sprintf(`{"resourceSubscriptions":["a+doc://%d"]}`, i))
 			time.Sleep(20 * time.Millisecond)
 			if i >= 20 {
-				p.mu.Lock()
-				if want := fmt.Sprintf(`"doc://%d"`, i-10); !strings.Contains(p.filter, want) {
+				if want := fmt.Sprintf(`"doc://%d"`, i-10); !strings.Contains(p.wanted(), want) {
 					t.Errorf("after 200 ms the upstream is not asked for %s", want)
 				}
-				p.mu.Unlock()
 			}
 		}
 		if n := p.count(mcp.MethodListen); n > 30 {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/causeway-mcp/causeway/federation/tenant"
@@ -293,6 +294,40 @@ func TestIdleTenantsAreDroppedOnlyWhenNobodyUsesThem(t *testing.T) {
 		t.Errorf("series of an idle tenant: %s", got)
 	}
 	r.do(r.callOf("", mcp.MethodToolsList, ""))
+}
+
+// Upstreams that take long to let go do not do so one after the other.
+func TestUpstreamsEndSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var tenants []*tenant.Tenant
+		for i := range 20 {
+			tenants = append(tenants, &tenant.Tenant{Name: fmt.Sprint("t", i), Separator: "_", Upstreams: []tenant.Upstream{fakeUp("a"), fakeUp("b"), fakeUp("c")}})
+		}
+		store := tenant.NewMemory(tenants)
+		p := newFake(t)
+		r, stop := newFakeRig(t, nil, func(o *Options) {
+			o.Store = store
+			o.Connect = func(upstream.Config) upstream.Doer { return &closing{fake: p, then: func() { time.Sleep(time.Second) }} }
+		})
+		defer stop()
+		for _, tn := range tenants {
+			if err := r.fed.Check(t.Context(), Endpoint{Tenant: tn.Name}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		took := func(what string, do func(), want time.Duration) {
+			start := time.Now()
+			if do(); time.Since(start) > want {
+				t.Errorf("%s took %v, want at most %v", what, time.Since(start), want)
+			}
+		}
+		took("a new registration", func() {
+			changed := *tenants[0]
+			changed.Upstreams = nil
+			store.Replace(append([]*tenant.Tenant{&changed}, tenants[1:]...))
+		}, time.Second)
+		took("the end of idle tenants", func() { r.fed.dropIdle(time.Now().Add(time.Hour)) }, 2*time.Second)
+	})
 }
 
 func TestRequestsWhileTheirTenantIsSwept(t *testing.T) {

@@ -70,12 +70,30 @@ func (d *roster) merge(key viewKey, members []*member, parts []part) *view {
 	}
 	v := buildView(key, d.snap.Separator, members, parts)
 	d.views.set(key, v)
-	for _, c := range v.clashes {
-		if kept == nil || !slices.Contains(kept.clashes, c) {
-			d.log.Warn("exposed name is taken", "method", key.kind.method(), "name", c.name, "reason", c.reason)
+	d.report(key, kept, v)
+	return v
+}
+
+// report logs the clashes of a view that the one before, which may be nil, did
+// not have.
+func (d *roster) report(key viewKey, before, v *view) {
+	known := map[rejection]bool{}
+	if before != nil {
+		for _, c := range before.clashes {
+			known[c] = true
 		}
 	}
-	return v
+	reported := 0
+	for _, c := range v.clashes {
+		if known[c] {
+			continue
+		}
+		if reported++; reported > maxReports {
+			d.log.Warn("more exposed names are taken", "method", key.kind.method(), "count", len(v.clashes))
+			return
+		}
+		d.log.Warn("exposed name is taken", "method", key.kind.method(), "name", c.name, "reason", c.reason)
+	}
 }
 
 // madeOf tells whether the view is the one of these parts.
