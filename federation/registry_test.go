@@ -307,7 +307,9 @@ func TestUpstreamsEndSideBySide(t *testing.T) {
 		p := newFake(t)
 		r, stop := newFakeRig(t, nil, func(o *Options) {
 			o.Store = store
-			o.Connect = func(upstream.Config) upstream.Doer { return &closing{fake: p, then: func() { time.Sleep(time.Second) }} }
+			o.Connect = func(upstream.Config) upstream.Doer {
+				return &closing{fake: p, then: func() { time.Sleep(time.Second) }}
+			}
 		})
 		defer stop()
 		for _, tn := range tenants {
