@@ -359,7 +359,9 @@ func (a *legacyAnswer) translate(it flightItem) (*mcp.Message, *fault) {
 	var err error
 	switch {
 	case m.Kind == mcp.KindResult:
-		withResultType(it.buf, m)
+		if m, err = withoutHints(a.req.Method, it.buf, m, depth); err == nil {
+			withResultType(it.buf, m)
+		}
 	case m.Code == mcp.CodeLegacyResourceNotFound:
 		m, err = withCode(m, mcp.CodeInvalidParams, depth)
 	case m.Code == mcp.CodeLegacyElicitationRequired && asksClient(a.req.Method):
