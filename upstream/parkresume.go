@@ -8,21 +8,22 @@ import (
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
 
-// gatherTime is how long a call waits for more after the server's first request,
-// before the client is asked: servers that ask several things at once send them one
-// right after the other, and a client that is asked again has its user come back.
+// gatherTime is how long a call waits for more after a request of the server, before
+// the client is asked: servers that ask several things at once send them one right
+// after the other, and a client that is asked again has its user come back.
 const gatherTime = 25 * time.Millisecond
 
-// gather takes all that the server asks at once.
+// gather takes all that the server asks at once, up to maxHeldRequests.
 func (a *legacyAnswer) gather(first flightItem) *fault {
 	defer a.wait(time.Now())
 	f := a.flight
 	f.question(first)
 	timer := time.NewTimer(gatherTime)
 	defer timer.Stop()
-	for !f.isOver() {
+	for !f.isOver() && len(f.asked) < maxHeldRequests {
 		if it, ok := f.pollRequest(); ok {
 			f.question(it)
+			timer.Reset(gatherTime)
 			continue
 		}
 		select {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,7 +29,8 @@ func TestGather(t *testing.T) {
 		wantNotes int // notifications before that, or before the result
 	}{
 		{"one", []event{{0, ask(1)}}, 1, 0},
-		{"one after the other", []event{{0, ask(1)}, {10 * time.Millisecond, ask(2)}, {10 * time.Millisecond, ask(3)}}, 3, 0},
+		{"one after the other", []event{{0, ask(1)}, {gatherTime - 1, ask(2)}, {gatherTime - 1, ask(3)}}, 3, 0},
+		{"very many", slices.Repeat([]event{{0, ask(1)}}, maxHeldRequests+1), maxHeldRequests, 0},
 		{"among notifications", []event{{0, note}, {0, ask(1)}, {0, note}, {time.Millisecond, ask(2)}}, 2, 1},
 		{"too late", []event{{0, ask(1)}, {gatherTime + time.Millisecond, ask(2)}}, 1, 0},
 		{"the server does not wait", []event{{0, ask(1)}, {0, note}, {time.Millisecond, ""}}, 0, 1},
