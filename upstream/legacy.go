@@ -34,6 +34,8 @@ type Legacy struct {
 	parking *parking
 	ids     atomic.Int64 // of the gateway's own requests
 
+	taskTools taskTools
+
 	mu       sync.Mutex
 	sessions map[sessionKey]*session
 	unused   list.List // all sessions, the longest unused one first

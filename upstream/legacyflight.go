@@ -30,7 +30,8 @@ type flight struct {
 	ids     [32]byte // what they are usually kept in
 	tokens  [32]byte
 	method  string
-	own     bool // the session's own request, which nothing is attributed to
+	own     bool   // the session's own request, which nothing is attributed to
+	task    []byte // raw JSON: the id of the task whose result is awaited; nil for none
 	ctx     context.Context
 	cancel  context.CancelCauseFunc // nil for one that is pulled
 
@@ -261,7 +262,10 @@ func (f *flight) abort(cause error) {
 	f.mu.Lock()
 	tell := !f.told && !f.dropped && f.method != methodInitialize && mayBeAtIt(f.err)
 	f.mu.Unlock()
-	if tell {
+	switch {
+	case tell && f.task != nil:
+		s.tell(s.pool.cancelTask(f.task), "tasks/cancel")
+	case tell:
 		msg := append([]byte(`{"jsonrpc":"2.0","method":"`+mcp.NotificationCancelled+`","params":{"requestId":`), f.id...)
 		s.tell(append(msg, "}}"...), mcp.NotificationCancelled)
 	}

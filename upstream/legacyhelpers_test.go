@@ -40,13 +40,6 @@ func (c *counted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	next.ServeHTTP(w, r)
 }
 
-// replace puts another server in the place of the present one, as a restart does.
-func (c *counted) replace(h http.Handler) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.next = h
-}
-
 // lines gives what was sent so far, and forgets it.
 func (c *counted) lines() []string {
 	c.mu.Lock()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -141,8 +140,7 @@ func (s *session) initialize(ctx context.Context) error {
 
 // ask sends a request of the gateway's own and gives its response.
 func (s *session) ask(ctx context.Context, method string, params []byte) (*mcp.Message, error) {
-	// A string, since the ids of others are numbers.
-	f := &flight{method: method, own: true, id: strconv.AppendQuote(nil, "s"+strconv.FormatInt(s.pool.ids.Add(1), 10))}
+	f := &flight{method: method, own: true, id: s.pool.ownID()}
 	body := append([]byte(`{"jsonrpc":"2.0","id":`), f.id...)
 	body = mcp.AppendQuote(append(body, `,"method":`...), method)
 	body = append(append(append(body, `,"params":`...), params...), '}')
