@@ -68,8 +68,9 @@ func unavailable(tb testing.TB, reason string) {
 }
 
 // Everything starts the Go SDK's conformance server, which speaks 2026-07-28 with
-// plain names, and gives its URL. It ends with the test.
-func Everything(tb testing.TB) string {
+// plain names, and gives its URL. It ends with the test. With the flag
+// -stateless=false it speaks the revisions with a handshake instead.
+func Everything(tb testing.TB, flags ...string) string {
 	tb.Helper()
 	path := GoPeer(tb, "everything-server")
 	// The server is told its port and does not tell it, so one that was free a
@@ -80,7 +81,7 @@ func Everything(tb testing.TB) string {
 		if addr, err = freeAddr(); err != nil {
 			break
 		}
-		if err = startPeer(tb, addr, path, "-http="+addr); err == nil {
+		if err = startPeer(tb, addr, path, append(flags, "-http="+addr)...); err == nil {
 			return "http://" + addr + "/"
 		}
 	}
