@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -30,21 +28,36 @@ type measurement struct {
 	upstream    string
 	method      string
 	concurrency []int
+	// beside names the measurement whose rounds this one takes turns in, so that
+	// the two can be compared; empty for one with rounds of its own.
+	beside string
+}
+
+// callHandshake is the measurement of modern clients before a handshake server.
+const callHandshake = "call-handshake"
+
+// handshakeCount is what the handshake upstream was asked for the sake of calls.
+type handshakeCount struct {
+	sent  int64 // tools/call by clients; 0 when not measured
+	calls int64 // tools/call that came to the upstream meanwhile
+	other int64 // its requests that were no tools/call, in the whole run
 }
 
 func measurements() []measurement {
 	return []measurement{
-		{"call-json", upJSON, methodCall, []int{1, 16, 64}},
-		{"call-sse", upSSE, methodCall, []int{1, 16, 64}},
-		{"list-20", upJSON, methodList, []int{16}},
-		{"list-527", upBig, methodList, []int{16}},
+		{name: "call-json", upstream: upJSON, method: methodCall, concurrency: []int{1, 16, 64}},
+		{name: "call-sse", upstream: upSSE, method: methodCall, concurrency: []int{1, 16, 64}},
+		{name: callHandshake, upstream: upHandshake, method: methodCall, concurrency: []int{1, 16, 64}, beside: "call-json"},
+		{name: "list-20", upstream: upJSON, method: methodList, concurrency: []int{16}},
+		{name: "list-527", upstream: upBig, method: methodList, concurrency: []int{16}},
 	}
 }
 
 func systemNames() []string { return []string{sysDirect, sysProxy, sysNginx, sysCauseway} }
 
 // selection says which systems and measurements run; one without systems, or
-// without measurements, selects all of them.
+// without measurements, selects all of them. A measurement that takes turns in
+// another one's rounds brings that one with it.
 type selection struct{ systems, measurements []string }
 
 func selectable() []string {
@@ -76,7 +89,9 @@ func (s selection) system(name string) bool {
 }
 
 func (s selection) measurement(name string) bool {
-	return len(s.measurements) == 0 || slices.Contains(s.measurements, name)
+	return len(s.measurements) == 0 || slices.ContainsFunc(measurements(), func(m measurement) bool {
+		return slices.Contains(s.measurements, m.name) && (m.name == name || m.beside == name)
+	})
 }
 
 // bench is one run: its processes and what it has found so far.
@@ -87,11 +102,15 @@ type bench struct {
 	catalogue *catalogue
 	children  []*child // stopped last to first
 	upstreams *system
-	systems   []*system
-	notes     []string
+	// handshakeAddr is where Causeway reaches the handshake upstream.
+	handshakeAddr string
+
+	systems []*system
+	notes   []string
 	// listRequests counts what the upstreams were asked while Causeway answered
 	// tools/list; -1 when that was not measured.
 	listRequests int64
+	handshake    handshakeCount
 }
 
 func newBench(o *options, progress io.Writer) (*bench, error) {
@@ -164,7 +183,7 @@ func (b *bench) start(ctx context.Context) error {
 	}
 	for _, s := range b.systems {
 		for _, m := range measurements() {
-			if !b.options.only.measurement(m.name) {
+			if !b.options.only.measurement(m.name) || !s.serves(m) {
 				continue
 			}
 			if err := b.ready(ctx, s, m); err != nil {
@@ -235,39 +254,65 @@ type row struct {
 	err         error
 }
 
+// turn is what is measured once in each round.
+type turn struct {
+	measurement measurement
+	system      *system
+}
+
 // measureAll measures everything that is selected.
 func (b *bench) measureAll(ctx context.Context) ([]row, error) {
 	var rows []row
 	for _, m := range measurements() {
-		if !b.options.only.measurement(m.name) {
+		if !b.options.only.measurement(m.name) || m.beside != "" {
 			continue
 		}
+		turns := b.turns(m)
 		for _, c := range m.concurrency {
 			b.say("measuring %s with %d clients", m.name, c)
-			found, err := b.measurePoint(ctx, m, c)
+			found, err := b.measurePoint(ctx, turns, c)
 			if err != nil {
 				return nil, err
 			}
 			rows = append(rows, found...)
 		}
 	}
+	// A measurement beside another one gets its rows between the other one's.
+	place := func(r row) int {
+		return slices.IndexFunc(measurements(), func(m measurement) bool { return m.name == r.measurement.name })
+	}
+	slices.SortStableFunc(rows, func(x, y row) int { return place(x) - place(y) })
 	return rows, nil
 }
 
-// measurePoint measures all systems at one concurrency. They take turns, round
-// after round, so that what changes on the machine meanwhile meets all of them.
-func (b *bench) measurePoint(ctx context.Context, m measurement, c int) ([]row, error) {
-	rows := make([]row, len(b.systems))
-	samples := make([][]sample, len(b.systems))
-	for i, s := range b.systems {
-		rows[i] = row{measurement: m, concurrency: c, system: s}
+// turns gives a round of a measurement, and of those beside it: each system's
+// turns follow each other.
+func (b *bench) turns(m measurement) []turn {
+	var turns []turn
+	for _, s := range b.systems {
+		for _, other := range measurements() {
+			if (other.name == m.name || other.beside == m.name) && b.options.only.measurement(other.name) && s.serves(other) {
+				turns = append(turns, turn{other, s})
+			}
+		}
+	}
+	return turns
+}
+
+// measurePoint measures all turns at one concurrency, round after round, so that
+// what changes on the machine meanwhile meets all of them.
+func (b *bench) measurePoint(ctx context.Context, turns []turn, c int) ([]row, error) {
+	rows := make([]row, len(turns))
+	samples := make([][]sample, len(turns))
+	for i, t := range turns {
+		rows[i] = row{measurement: t.measurement, concurrency: c, system: t.system}
 	}
 	for range b.options.rounds {
-		for i, s := range b.systems {
+		for i, t := range turns {
 			if rows[i].err != nil {
 				continue
 			}
-			got, size, err := b.measureOnce(ctx, m, c, s)
+			got, size, err := b.measureOnce(ctx, t.measurement, c, t.system)
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
@@ -293,51 +338,18 @@ func (b *bench) measureOnce(ctx context.Context, m measurement, c int, s *system
 	if r.list != nil {
 		r.list.size = size
 	}
-	count := s.name == sysCauseway && m.method == methodList
-	var before int64
-	if count {
-		if before, err = b.upstreamRequests(ctx); err != nil {
-			return sample{}, 0, err
-		}
+	counted, err := b.countAround(ctx, m, s)
+	if err != nil {
+		return sample{}, 0, err
 	}
 	got, err := generate(ctx, at.addr, r, c, b.options.duration, func() (time.Duration, bool) { return cpuTime(s.pids[m.upstream]) })
 	if err == nil && got.rate == 0 {
 		err = fmt.Errorf("no answer within %v", b.options.duration)
 	}
-	if err != nil || !count {
+	if err != nil {
 		return got, size, err
 	}
-	after, err := b.upstreamRequests(ctx)
-	b.listRequests = max(b.listRequests, 0) + after - before
-	return got, size, err
-}
-
-// upstreamRequests gives how many MCP requests all upstreams have had.
-func (b *bench) upstreamRequests(ctx context.Context) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, grace)
-	defer cancel()
-	var sum int64
-	for _, at := range b.upstreams.at {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at.addr+countPath, nil)
-		if err != nil {
-			return 0, err
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return 0, err
-		}
-		text, err := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
-		if err != nil {
-			return 0, err
-		}
-		n, err := strconv.ParseInt(string(text), 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("count of %s: %w", at.addr, err)
-		}
-		sum += n
-	}
-	return sum, nil
+	return got, size, counted(got.sent)
 }
 
 func medianSample(samples []sample) sample {

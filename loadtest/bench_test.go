@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -150,6 +151,58 @@ func TestUpstreamWithGoSDK(t *testing.T) {
 		if _, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "nothing"}); err == nil {
 			t.Error("an unknown tool was called")
 		}
+	}
+}
+
+// Every request that is sent is told, also those that do not count.
+func TestGenerateSent(t *testing.T) {
+	u, err := newUpstream(madeUpCatalogue().first(1), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var had atomic.Int64
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		had.Add(1)
+		u.ServeHTTP(w, r)
+	}))
+	defer srv.Close()
+	addr := srv.Listener.Addr().String()
+	r := newRequest(endpoint{addr: addr, path: "/mcp"}, methodCall, madeUpCatalogue().first(1))
+	got, err := generate(t.Context(), addr, r, 3, 20*time.Millisecond, noCPU)
+	if err != nil || got.sent != had.Load() || got.sent < 3 {
+		t.Errorf("%d sent (%v), the server had %d", got.sent, err, had.Load())
+	}
+}
+
+// What takes turns in another measurement's rounds follows it there, for each
+// system that leads to its upstream.
+func TestTurns(t *testing.T) {
+	all := map[string]endpoint{upJSON: {}, upSSE: {}, upBig: {}}
+	more := map[string]endpoint{upJSON: {}, upSSE: {}, upBig: {}, upHandshake: {}}
+	systems := []*system{{name: sysProxy, at: all}, {name: sysCauseway, at: more}}
+	tests := []struct {
+		name, only string
+		want       []string
+	}{
+		{"all", "", []string{"proxy call-json", "causeway call-json", "causeway call-handshake"}},
+		{"alone", "call-json", []string{"proxy call-json", "causeway call-json"}},
+		{"brings the other one", "call-handshake", []string{"proxy call-json", "causeway call-json", "causeway call-handshake"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			only, err := parseSelection(tt.only)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := &bench{options: &options{only: only}, systems: systems}
+			var got []string
+			for _, turn := range b.turns(measurements()[0]) {
+				got = append(got, turn.system.name+" "+turn.measurement.name)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 

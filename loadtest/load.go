@@ -19,12 +19,13 @@ type sample struct {
 	rate     float64 // requests per second
 	p50, p99 time.Duration
 	cpu      time.Duration // of the system's processes for each request; 0 when not known
+	sent     int64         // all requests, also those that do not count
 }
 
 // generate is the closed loop: each of c clients has a connection of its own and
 // sends its next request when the last one's answer was read and checked. What
-// was sent after the warm-up and answered within d counts; the sample is zero when
-// nothing was. The first wrong answer fails the measurement. cpu gives the processor time that the system has
+// was sent after the warm-up and answered within d counts; the sample has no more
+// than how many were sent when nothing was. The first wrong answer fails the measurement. cpu gives the processor time that the system has
 // used so far, or false.
 func generate(ctx context.Context, addr string, r *request, c int, d time.Duration, cpu func() (time.Duration, bool)) (sample, error) {
 	clients := make([]*client, c)
@@ -37,8 +38,7 @@ func generate(ctx context.Context, addr string, r *request, c int, d time.Durati
 		if err := cn.c.SetDeadline(time.Now().Add(warmUp + d + grace)); err != nil {
 			return sample{}, err
 		}
-		// Ids are apart, so that no client takes another one's answer for its own.
-		clients[i] = &client{conn: cn, request: r, wire: slices.Clone(r.bytes), next: firstID + int64(i)*1_000_000, times: make([]time.Duration, 0, 1<<16)}
+		clients[i] = &client{conn: cn, request: r, wire: slices.Clone(r.bytes), next: clientID(i), times: make([]time.Duration, 0, 1<<16)}
 		if _, err := clients[i].first(); err != nil {
 			return sample{}, err
 		}
@@ -67,19 +67,25 @@ func generate(ctx context.Context, addr string, r *request, c int, d time.Durati
 		return sample{}, err
 	}
 	var times []time.Duration
-	for _, cl := range clients {
+	var s sample
+	for i, cl := range clients {
 		times = append(times, cl.times...)
+		s.sent += cl.next - clientID(i)
 	}
 	if len(times) == 0 {
-		return sample{}, nil
+		return s, nil
 	}
 	slices.Sort(times)
-	s := sample{rate: float64(len(times)) / d.Seconds(), p50: quantile(times, 0.50), p99: quantile(times, 0.99)}
+	s.rate, s.p50, s.p99 = float64(len(times))/d.Seconds(), quantile(times, 0.50), quantile(times, 0.99)
 	if known[0] && known[1] {
 		s.cpu = (used[1] - used[0]) / time.Duration(len(times))
 	}
 	return s, nil
 }
+
+// clientID is the first id of a client. Ids are apart, so that no client takes
+// another one's answer for its own.
+func clientID(i int) int64 { return firstID + int64(i)*1_000_000 }
 
 // client is one client of the closed loop.
 type client struct {

@@ -1,7 +1,9 @@
 // Command loadtest measures what the gateway costs: throughput and latency of
 // tools/call and tools/list through Causeway, through a bare
 // httputil.ReverseProxy, through nginx where it is installed, and without
-// anything between, in one run on one machine. Upstreams, proxies and the load
+// anything between, in one run on one machine. Clients speak revision 2026-07-28,
+// and so do the upstreams but one: a server of the handshake era, which shows what
+// Causeway's bridge between the eras costs. Upstreams, proxies and the load
 // generator are processes of their own, and all traffic stays on 127.0.0.1.
 //
 //	go run ./loadtest
@@ -114,7 +116,10 @@ func measure(ctx context.Context, args []string, stdout, stderr io.Writer) (err 
 	if err != nil {
 		return err
 	}
-	r := report{facts: machineFacts(ctx), options: o, notes: b.notes, rows: rows, listRequests: b.listRequests}
+	if err := b.countOther(ctx); err != nil {
+		return err
+	}
+	r := report{facts: machineFacts(ctx), options: o, notes: b.notes, rows: rows, listRequests: b.listRequests, handshake: b.handshake}
 	text := r.markdown()
 	if _, err := io.WriteString(stdout, text); err != nil {
 		return err

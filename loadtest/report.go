@@ -11,6 +11,12 @@ import (
 const (
 	minCallRatio = 0.9                    // of the bare proxy's throughput of tools/call with 16 clients
 	maxAddedP50  = 100 * time.Microsecond // over the bare proxy's with one client
+	// minBridgeRatio is the share of Causeway's own throughput before a modern
+	// upstream that is to be left before a handshake one, with 16 clients.
+	minBridgeRatio = 0.8
+	// maxOther is how many requests a handshake upstream may get in a run that are
+	// no calls: those of probes, handshakes and lists.
+	maxOther = 100
 )
 
 // report is what a run has found.
@@ -20,6 +26,7 @@ type report struct {
 	notes        []string
 	rows         []row
 	listRequests int64 // -1 when not measured
+	handshake    handshakeCount
 }
 
 // markdown writes the report.
@@ -54,7 +61,12 @@ func (r *report) heading(b *strings.Builder, first row) {
 	if m.method == methodList {
 		fmt.Fprintf(b, "One answer of the first system below has %d bytes.\n\n", first.size)
 	}
-	b.WriteString("| clients | system | req/s | of (b) | p50 ms | p99 ms | added p50 ms | CPU µs |\n|--:|---|--:|--:|--:|--:|--:|--:|\n")
+	base := "(b)"
+	if m.beside != "" {
+		base = m.beside
+		fmt.Fprintf(b, "Measured in the same rounds as %[1]s, right after Causeway's turn there. *of %[1]s* and *added p50* compare with Causeway's own %[1]s.\n\n", base)
+	}
+	fmt.Fprintf(b, "| clients | system | req/s | of %s | p50 ms | p99 ms | added p50 ms | CPU µs |\n|--:|---|--:|--:|--:|--:|--:|--:|\n", base)
 }
 
 func title(m measurement) string {
@@ -63,6 +75,8 @@ func title(m measurement) string {
 		return "tools/call, the upstream answers in JSON"
 	case "call-sse":
 		return "tools/call, the upstream answers each call as SSE"
+	case callHandshake:
+		return "tools/call by modern clients, the upstream is a handshake server (" + handshakeVersion + ")"
 	case "list-20":
 		return "tools/list, 20 tools"
 	default:
@@ -78,7 +92,7 @@ func (r *report) line(b *strings.Builder, row row) {
 	}
 	s := row.sample
 	ratio, added := "", ""
-	if base := r.find(row, sysProxy); base != nil && base.err == nil {
+	if base := r.base(row); base != nil && base.err == nil {
 		ratio = fmt.Sprintf("%.2f", s.rate/base.sample.rate)
 		added = fmt.Sprintf("%+.3f", ms(s.p50-base.sample.p50))
 	}
@@ -89,10 +103,19 @@ func (r *report) line(b *strings.Builder, row row) {
 	fmt.Fprintf(b, " %.0f | %s | %.3f | %.3f | %s | %s |\n", s.rate, ratio, ms(s.p50), ms(s.p99), added, cpu)
 }
 
-// find gives another system's row of the same measurement and concurrency.
-func (r *report) find(like row, name string) *row {
+// base gives the row that another one is compared with in its table: the bare
+// proxy's, or that of the same system in the measurement beside.
+func (r *report) base(row row) *row {
+	if beside := row.measurement.beside; beside != "" {
+		return r.find(beside, row.concurrency, row.system.name)
+	}
+	return r.find(row.measurement.name, row.concurrency, sysProxy)
+}
+
+// find gives the row of a system at one concurrency of a measurement.
+func (r *report) find(measurement string, concurrency int, system string) *row {
 	for i, other := range r.rows {
-		if other.measurement.name == like.measurement.name && other.concurrency == like.concurrency && other.system.name == name {
+		if other.measurement.name == measurement && other.concurrency == concurrency && other.system.name == system {
 			return &r.rows[i]
 		}
 	}
@@ -114,22 +137,30 @@ func (r *report) verdict(b *strings.Builder) {
 			continue
 		}
 		s, m := row.sample, row.measurement
-		if base := r.find(row, sysProxy); base != nil && base.err == nil && m.method == methodCall {
-			switch row.concurrency {
-			case 16:
+		if base := r.base(row); base != nil && base.err == nil && m.method == methodCall {
+			switch {
+			case m.beside != "":
+				if ratio := s.rate / base.sample.rate; row.concurrency == 16 {
+					add(ratio >= minBridgeRatio, "%s with 16 clients: %.2f of Causeway's %s, the goal is at least %.1f", m.name, ratio, m.beside, minBridgeRatio)
+				}
+			case row.concurrency == 16:
 				ratio := s.rate / base.sample.rate
 				add(ratio >= minCallRatio, "%s with 16 clients: %.2f of (b), the goal is at least %.1f", m.name, ratio, minCallRatio)
-			case 1:
+			case row.concurrency == 1:
 				added := s.p50 - base.sample.p50
 				add(added <= maxAddedP50, "%s with one client: p50 %+.3f ms over (b), the goal is at most %.1f ms", m.name, ms(added), ms(maxAddedP50))
 			}
 		}
-		if direct := r.find(row, sysDirect); direct != nil && direct.err == nil && m.method == methodList {
+		if direct := r.find(m.name, row.concurrency, sysDirect); direct != nil && direct.err == nil && m.method == methodList {
 			add(s.rate > direct.sample.rate, "%s: %.2f of asking the upstream directly, the goal is to be faster", m.name, s.rate/direct.sample.rate)
 		}
 	}
 	if r.listRequests >= 0 {
 		add(r.listRequests == 0, "upstream requests while Causeway answered tools/list: %d, the goal is 0", r.listRequests)
+	}
+	if h := r.handshake; h.sent > 0 {
+		add(h.calls == h.sent && h.other <= maxOther, "requests to the handshake upstream for %d calls: %d calls, the goal is one each; "+
+			"and %d others for probes, handshakes and lists in the whole run, the goal is at most %d", h.sent, h.calls, h.other, maxOther)
 	}
 	if len(lines) > 0 {
 		fmt.Fprintf(b, "\n## Goals\n\n%s\n", strings.Join(lines, "\n"))

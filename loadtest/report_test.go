@@ -11,7 +11,7 @@ import (
 )
 
 func TestReport(t *testing.T) {
-	call, list := measurements()[0], measurements()[2]
+	call, bridge, list := measurements()[0], measurements()[2], measurements()[3]
 	make := func(m measurement, c int, name string, rate float64, p50 time.Duration) row {
 		return row{measurement: m, concurrency: c, system: &system{name: name, label: name}, size: 100,
 			sample: sample{rate: rate, p50: p50, p99: 2 * p50, cpu: 12 * time.Microsecond}}
@@ -26,9 +26,11 @@ func TestReport(t *testing.T) {
 			make(call, 1, sysProxy, 2000, 300*time.Microsecond), make(call, 1, sysCauseway, 1900, 350*time.Microsecond),
 			make(call, 16, sysProxy, 10000, time.Millisecond), make(call, 16, sysCauseway, 8000, 2*time.Millisecond),
 			broken,
+			make(bridge, 1, sysCauseway, 1520, 400*time.Microsecond), make(bridge, 16, sysCauseway, 6000, 3*time.Millisecond),
 			make(list, 16, sysDirect, 10000, time.Millisecond), make(list, 16, sysCauseway, 15000, time.Millisecond),
 		},
 		listRequests: 0,
+		handshake:    handshakeCount{sent: 5000, calls: 5000, other: 4},
 	}
 	text := r.markdown()
 	for _, want := range []string{
@@ -39,6 +41,9 @@ func TestReport(t *testing.T) {
 		"- call-json with one client: p50 +0.050 ms over (b), the goal is at most 0.1 ms: reached",
 		"- call-json with 16 clients: 0.80 of (b), the goal is at least 0.9: **missed**",
 		"- list-20: 1.50 of asking the upstream directly, the goal is to be faster: reached",
+		"| clients | system | req/s | of call-json | p50 ms |", "| 1 | causeway | 1520 | 0.80 | 0.400 | 0.800 | +0.050 | 12 |",
+		"- call-handshake with 16 clients: 0.75 of Causeway's call-json, the goal is at least 0.8: **missed**",
+		"- requests to the handshake upstream for 5000 calls: 5000 calls, the goal is one each; and 4 others for probes, handshakes and lists in the whole run, the goal is at most 100: reached",
 		"- upstream requests while Causeway answered tools/list: 0, the goal is 0: reached",
 	} {
 		if !strings.Contains(text, want) {
@@ -47,6 +52,27 @@ func TestReport(t *testing.T) {
 	}
 	if err := r.failures(); err == nil || !strings.Contains(err.Error(), "nginx, call-json with 64 clients: status 502") {
 		t.Errorf("failures = %v", err)
+	}
+}
+
+func TestHandshakeGoal(t *testing.T) {
+	tests := []struct {
+		name  string
+		count handshakeCount
+		want  string // part of the report; empty for no line
+	}{
+		{"not measured", handshakeCount{}, ""},
+		{"one each", handshakeCount{sent: 10, calls: 10, other: maxOther}, "at most 100: reached"},
+		{"one too many", handshakeCount{sent: 10, calls: 11}, "at most 100: **missed**"},
+		{"an initialize with each", handshakeCount{sent: 1000, calls: 1000, other: 1000}, "at most 100: **missed**"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			text := (&report{options: &options{}, listRequests: -1, handshake: tt.count}).markdown()
+			if !strings.Contains(text, tt.want) || strings.Contains(text, "handshake upstream") != (tt.want != "") {
+				t.Errorf("want %q in:\n%s", tt.want, text)
+			}
+		})
 	}
 }
 

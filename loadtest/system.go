@@ -17,6 +17,9 @@ const (
 	upJSON = "json" // 20 tools, calls answered as application/json
 	upSSE  = "sse"  // 20 tools, calls answered as text/event-stream
 	upBig  = "big"  // the whole catalogue
+	// The same as upJSON, but of the handshake era. Clients reach it through
+	// Causeway only: they all speak revision 2026-07-28.
+	upHandshake = "handshake"
 )
 
 // The systems, in the order of each round.
@@ -27,12 +30,16 @@ const (
 	sysCauseway = "causeway"
 )
 
+// upstreamNames are the upstreams that clients can also reach without Causeway.
 func upstreamNames() []string { return []string{upJSON, upSSE, upBig} }
+
+// behindCauseway are the upstreams that Causeway leads to.
+func behindCauseway() []string { return append(upstreamNames(), upHandshake) }
 
 // system is one way to reach the upstreams.
 type system struct {
 	name, label string
-	at          map[string]endpoint // by upstream
+	at          map[string]endpoint // by upstream; those that it leads to
 	pids        map[string]int      // by upstream: the process whose time is told, with its children
 }
 
@@ -44,24 +51,33 @@ type endpoint struct {
 	mayOmit int    // how many tools it may leave out of a list
 }
 
+// serves tells whether a system can be measured with m.
+func (s *system) serves(m measurement) bool {
+	_, ok := s.at[m.upstream]
+	return ok
+}
+
 func samePid(pid int) map[string]int {
 	pids := make(map[string]int)
-	for _, up := range upstreamNames() {
+	for _, up := range behindCauseway() {
 		pids[up] = pid
 	}
 	return pids
 }
 
-// startUpstreams starts one process for each upstream.
+// startUpstreams starts one process for each upstream, and gives those that
+// clients can reach as a system.
 func (b *bench) startUpstreams() (*system, error) {
 	s := &system{name: sysDirect, label: "(a) upstream directly", at: map[string]endpoint{}, pids: map[string]int{}}
-	for _, up := range upstreamNames() {
+	for _, up := range behindCauseway() {
 		args := []string{cmdUpstream, "-catalogue", b.options.catalogue, "-tools", strconv.Itoa(smallList)}
 		switch up {
 		case upSSE:
 			args = append(args, "-sse")
 		case upBig:
 			args = append(args, "-tools", strconv.Itoa(len(b.catalogue.tools)))
+		case upHandshake:
+			args = append(args, "-handshake")
 		}
 		cmd, err := self(args...)
 		if err != nil {
@@ -70,6 +86,10 @@ func (b *bench) startUpstreams() (*system, error) {
 		c, addrs, err := b.startChild("upstream-"+up, cmd, 1)
 		if err != nil {
 			return nil, err
+		}
+		if up == upHandshake {
+			b.handshakeAddr = addrs[0]
+			continue
 		}
 		s.at[up] = endpoint{addr: addrs[0], path: "/mcp"}
 		s.pids[up] = c.cmd.Process.Pid
@@ -201,8 +221,12 @@ func (b *bench) startCauseway(ctx context.Context) (*system, error) {
 	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
 	s := &system{name: sysCauseway, label: "(d) Causeway", at: map[string]endpoint{}}
 	conf := fmt.Appendf(nil, causewayConf, addr, ports[1], filepath.Join(b.dir, "data"))
-	for _, up := range upstreamNames() {
-		conf = fmt.Appendf(conf, causewayTenant, up, b.upstreams.at[up].addr)
+	for _, up := range behindCauseway() {
+		target := b.upstreams.at[up].addr
+		if up == upHandshake {
+			target = b.handshakeAddr
+		}
+		conf = fmt.Appendf(conf, causewayTenant, up, target)
 		s.at[up] = endpoint{addr: addr, path: "/t/" + up + "/mcp", prefix: "bench_", mayOmit: maxInvalid}
 	}
 	file := filepath.Join(b.dir, "causeway.yaml")

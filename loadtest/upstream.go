@@ -40,6 +40,7 @@ func serveUpstream(ctx context.Context, args []string, stdin io.Reader, stdout i
 	count := fs.Int("tools", 20, "how many tools")
 	file := fs.String("catalogue", "", "file of real tools")
 	sse := fs.Bool("sse", false, "answer calls as an event stream")
+	handshake := fs.Bool("handshake", false, "speak revision "+handshakeVersion)
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
@@ -47,26 +48,58 @@ func serveUpstream(ctx context.Context, args []string, stdin io.Reader, stdout i
 	if err != nil {
 		return err
 	}
-	u, err := newUpstream(cat.first(*count), *sse)
+	var handler http.Handler
+	if *handshake {
+		handler, err = newHandshakeUpstream(cat.first(*count))
+	} else {
+		handler, err = newUpstream(cat.first(*count), *sse)
+	}
 	if err != nil {
 		return err
 	}
-	return serve(ctx, []http.Handler{u}, stdin, stdout)
+	return serve(ctx, []http.Handler{handler}, stdin, stdout)
+}
+
+// indexTools gives the names of tools as a set, and what each is listed as.
+func indexTools(tools []tool) (names map[string]bool, raws [][]byte, err error) {
+	names = make(map[string]bool)
+	for _, t := range tools {
+		if names[t.name] {
+			return nil, nil, fmt.Errorf("two tools are named %s", t.name)
+		}
+		names[t.name] = true
+		raws = append(raws, t.raw)
+	}
+	return names, raws, nil
 }
 
 func newUpstream(tools []tool, sse bool) (*upstream, error) {
-	u := &upstream{names: make(map[string]bool), sse: sse}
-	raws := make([][]byte, len(tools))
-	for i, t := range tools {
-		if u.names[t.name] {
-			return nil, fmt.Errorf("two tools are named %s", t.name)
-		}
-		u.names[t.name] = true
-		raws[i] = t.raw
+	names, raws, err := indexTools(tools)
+	if err != nil {
+		return nil, err
 	}
+	u := &upstream{names: names, sse: sse}
 	u.list = fmt.Appendf(nil, `{"resultType":"complete","tools":[%s],"ttlMs":%d,"cacheScope":"public",%s}`,
 		bytes.Join(raws, []byte(",")), listTTL, serverInfo)
 	return u, nil
+}
+
+// message is what the upstreams look at of a request or notification.
+type message struct {
+	ID     json.RawMessage `json:"id"` // empty for a notification
+	Method string          `json:"method"`
+	Params struct {
+		Name string `json:"name"`
+	} `json:"params"`
+}
+
+func readMessage(w http.ResponseWriter, r *http.Request) (message, error) {
+	var m message
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+	if err != nil {
+		return m, err
+	}
+	return m, json.Unmarshal(body, &m)
 }
 
 func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -80,20 +113,13 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	u.requests.Add(1)
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
-	var req struct {
-		ID     json.RawMessage `json:"id"`
-		Method string          `json:"method"`
-		Params struct {
-			Name string `json:"name"`
-		} `json:"params"`
-	}
-	if err != nil || json.Unmarshal(body, &req) != nil || len(req.ID) == 0 {
+	req, err := readMessage(w, r)
+	if err != nil || len(req.ID) == 0 {
 		http.Error(w, `{"jsonrpc":"2.0","error":{"code":-32600,"message":"not a request"}}`, http.StatusBadRequest)
 		return
 	}
 	switch req.Method {
-	case "tools/call":
+	case methodCall:
 		if !u.names[req.Params.Name] {
 			respond(w, req.ID, "error", []byte(`{"code":-32602,"message":"unknown tool"}`))
 			return
@@ -104,7 +130,7 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		} else {
 			respond(w, req.ID, "result", result)
 		}
-	case "tools/list":
+	case methodList:
 		respond(w, req.ID, "result", u.list)
 	case "server/discover":
 		respond(w, req.ID, "result", fmt.Appendf(nil,
