@@ -273,6 +273,9 @@ func (a *legacyAnswer) finish(f *fault, m *mcp.Message) {
 // report tells the breaker and the metric how the present attempt went.
 func (a *legacyAnswer) report(f *fault) {
 	v := verdict(f)
+	if f == nil && !a.sent {
+		v = errNoVerdict // the answer was known already
+	}
 	a.ticket.settle(v)
 	if a.sent && v != errNoVerdict {
 		a.legacy.series.setUp(v == nil)
