@@ -141,7 +141,7 @@ func (r *report) verdict(b *strings.Builder) {
 			switch {
 			case m.beside != "":
 				if ratio := s.rate / base.sample.rate; row.concurrency == 16 {
-					add(ratio >= minBridgeRatio, "%s with 16 clients: %.2f of Causeway's %s, the goal is at least %.1f", m.name, ratio, m.beside, minBridgeRatio)
+					add(ratio >= minBridgeRatio, "%s with 16 clients: %.3f of Causeway's %s, the goal is at least %.1f", m.name, ratio, m.beside, minBridgeRatio)
 				}
 			case row.concurrency == 16:
 				ratio := s.rate / base.sample.rate

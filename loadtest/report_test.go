@@ -42,7 +42,7 @@ func TestReport(t *testing.T) {
 		"- call-json with 16 clients: 0.80 of (b), the goal is at least 0.9: **missed**",
 		"- list-20: 1.50 of asking the upstream directly, the goal is to be faster: reached",
 		"| clients | system | req/s | of call-json | p50 ms |", "| 1 | causeway | 1520 | 0.80 | 0.400 | 0.800 | +0.050 | 12 |",
-		"- call-handshake with 16 clients: 0.75 of Causeway's call-json, the goal is at least 0.8: **missed**",
+		"- call-handshake with 16 clients: 0.750 of Causeway's call-json, the goal is at least 0.8: **missed**",
 		"- requests to the handshake upstream for 5000 calls: 5000 calls, the goal is one each; and 4 others for probes, handshakes and lists in the whole run, the goal is at most 100: reached",
 		"- upstream requests while Causeway answered tools/list: 0, the goal is 0: reached",
 	} {
