@@ -2,7 +2,6 @@ package federation
 
 import (
 	"context"
-	"crypto/sha256"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,12 +37,29 @@ func newHub(d *domain) *hub {
 // topic is a list that streams are told of.
 type topic struct {
 	streams map[*stream]struct{}
-	told    [32]byte // the digest that they were last told of, or began with
+	told    sight // what they were last told of, or began with
 	// What is to be looked at after the coalescing window.
 	dirty  bool // the view may have changed
 	forced bool // a change of the only upstream behind it was announced by itself
 	quiet  bool // the view has changed in a way that is no news
+	// What clients were shown besides told since it was set.
+	stray  sight
+	strays int
 }
+
+// sight is what a topic looks like: the digests of its views.
+type sight [2][32]byte
+
+// at is the place of a kind's digest in the sight of its topic.
+func (k kind) at() int {
+	if k == kindTemplates {
+		return 1
+	}
+	return 0
+}
+
+// waits tells whether the topic is to be looked at.
+func (t *topic) waits() bool { return t.dirty || t.quiet || t.strays > 0 }
 
 // demand is what streams want of one member. The changes of its lists are wanted
 // from its listener in any case, since they keep the catalogue true.
@@ -78,7 +94,7 @@ func (h *hub) add(s *stream, d *roster) {
 		key := viewKey{s.alias, k}
 		t := h.topics[key]
 		if t == nil {
-			t = &topic{streams: map[*stream]struct{}{}, told: h.digest(key)}
+			t = &topic{streams: map[*stream]struct{}{}, told: h.look(key)}
 			h.topics[key] = t
 		}
 		t.streams[s] = struct{}{}
@@ -291,7 +307,7 @@ func (h *hub) schedule() {
 
 func (h *hub) due() bool {
 	for _, t := range h.topics {
-		if t.dirty || t.quiet {
+		if t.waits() {
 			return true
 		}
 	}
@@ -303,7 +319,7 @@ func (h *hub) flush() {
 	h.mu.Lock()
 	waiting := map[viewKey]topic{}
 	for key, t := range h.topics {
-		if t.dirty || t.quiet {
+		if t.waits() {
 			waiting[key] = *t
 			t.dirty, t.forced, t.quiet = false, false, false
 		}
@@ -311,9 +327,9 @@ func (h *hub) flush() {
 	h.mu.Unlock()
 	for key, t := range waiting {
 		// A view may take long to make. What changes meanwhile is marked anew.
-		digest := h.digest(key)
+		now := h.look(key)
 		h.mu.Lock()
-		h.tell(key, t, digest)
+		h.tell(key, t, now)
 		h.mu.Unlock()
 	}
 	h.mu.Lock()
@@ -324,31 +340,51 @@ func (h *hub) flush() {
 
 // tell sends the notification of a topic, as it was marked, if it has news. The
 // caller holds the lock.
-func (h *hub) tell(key viewKey, marked topic, digest [32]byte) {
+func (h *hub) tell(key viewKey, marked topic, now sight) {
 	t := h.topics[key]
 	if t == nil {
 		return
 	}
-	if marked.dirty && (marked.forced || t.told != digest) {
+	strayed := t.strays > 1 || t.strays == 1 && t.stray != now
+	if marked.dirty && (marked.forced || t.told != now) || strayed {
 		method, label := changedMethod(key.kind)
 		for s := range t.streams {
 			b := append(make([]byte, 0, 256), `{"jsonrpc":"2.0","method":"`+method+`","params":{"_meta":`...)
 			h.send(s, label, append(s.appendMeta(b), "}}"...))
 		}
 	}
-	t.told = digest
+	t.told, t.strays = now, 0
 }
 
-// digest is that of the view, or of the two views that make the list of
-// resources.
-func (h *hub) digest(key viewKey) [32]byte {
+// look gives what a topic looks like now.
+func (h *hub) look(key viewKey) (now sight) {
 	d := h.domain.current()
-	sum := d.view(key.alias, key.kind).digest
-	if key.kind != kindResources {
-		return sum
+	now[0] = d.view(key.alias, key.kind).digest
+	if key.kind == kindResources {
+		now[1] = d.view(key.alias, kindTemplates).digest
 	}
-	t := d.view(key.alias, kindTemplates).digest
-	return sha256.Sum256(append(sum[:], t[:]...))
+	return now
+}
+
+// shown is told that a client gets a view. One that the streams have not been told
+// of may be gone again before they would be.
+func (h *hub) shown(alias string, k kind, v *view) {
+	if h.streams.Load() == 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := h.topics[viewKey{alias, k.told()}]
+	if t == nil || t.told[k.at()] == v.digest {
+		return
+	}
+	seen := t.told
+	seen[k.at()] = v.digest
+	if t.strays == 0 || t.stray != seen {
+		t.stray = seen
+		t.strays++
+	}
+	h.schedule()
 }
 
 // reconfigure makes next what the tenant consists of; false once the hub is

@@ -14,6 +14,17 @@ import (
 func (d *roster) list(ctx context.Context, c *Call, k kind) (*Reply, error) {
 	members := d.at(c.Endpoint.Alias)
 	parts := d.gather(ctx, members, k)
+	for range maxRestarts {
+		if d.current() == d {
+			break
+		}
+		// The registration changed while upstreams were waited for.
+		if d = d.current(); c.Endpoint.Alias != "" && d.byAlias[c.Endpoint.Alias] == nil {
+			return nil, ErrNoEndpoint
+		}
+		members = d.at(c.Endpoint.Alias)
+		parts = d.gather(ctx, members, k)
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -21,6 +32,7 @@ func (d *roster) list(ctx context.Context, c *Call, k kind) (*Reply, error) {
 		return nil, err
 	}
 	v := d.merge(viewKey{c.Endpoint.Alias, k}, members, parts)
+	d.hub.shown(c.Endpoint.Alias, k, v)
 	hints := d.hints(parts)
 	from, err := d.from(c, k, v, &hints)
 	if err != nil {

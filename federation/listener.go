@@ -135,7 +135,7 @@ func (l *listener) open(ctx context.Context, s *session, want *interest) {
 	}
 	l.catchUp(ctx, s, want)
 	if s.cur == nil {
-		l.rereadAll()
+		l.hub.rereadKnown(l.member)
 	}
 	s.cur, s.lost, s.idle, s.wait = next, false, false, reopenLeast
 	next.serves = want
@@ -263,16 +263,6 @@ func (l *listener) take(ctx context.Context, msg *mcp.Message) {
 func (l *listener) listChanged(ctx context.Context, k kind) {
 	l.member.invalidate(ctx, k)
 	l.hub.reread(l.member, k)
-}
-
-// rereadAll reads the lists that are known, after a time in which changes may
-// have been missed.
-func (l *listener) rereadAll() {
-	for k := range kindDiscover {
-		if l.member.known(k) != nil {
-			l.hub.reread(l.member, k)
-		}
-	}
 }
 
 // resourceUpdated drops what is cached of the resource and tells the streams

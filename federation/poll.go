@@ -18,11 +18,11 @@ type poller struct {
 	push   atomic.Pointer[pushed] // nil: nothing is pushed
 	failed int                    // rounds in a row in which something failed
 	asked  [kinds]time.Time       // when a list was last polled
-	seen   map[string]sight       // of polled resources, by URI
+	seen   map[string]polled      // of polled resources, by URI
 }
 
-// sight is what a poll of a resource has shown.
-type sight struct {
+// polled is what a poll of a resource has shown.
+type polled struct {
 	digest [32]byte
 	due    time.Time // when its ttlMs is over
 }
@@ -67,7 +67,7 @@ func (p *poller) round(ctx context.Context, l *listener) bool {
 		}
 	}
 	wanted := l.hub.interest(l.member).uris
-	maps.DeleteFunc(p.seen, func(uri string, _ sight) bool { return !wanted[uri] })
+	maps.DeleteFunc(p.seen, func(uri string, _ polled) bool { return !wanted[uri] })
 	for _, uri := range slices.Sorted(maps.Keys(wanted)) {
 		if push != nil && push.uris[uri] || time.Now().Before(p.seen[uri].due) {
 			continue
@@ -94,13 +94,13 @@ func (p *poller) resource(ctx context.Context, l *listener, uri string) error {
 	case content == nil:
 		return nil // it wants input, and there is nobody to ask
 	}
-	now := sight{digest: sha256.Sum256(content), due: time.Now().Add(l.member.ttlOf(msg, 0))}
+	now := polled{digest: sha256.Sum256(content), due: time.Now().Add(l.member.ttlOf(msg, 0))}
 	if before, ok := p.seen[uri]; ok && before.digest != now.digest {
 		raw := append([]byte(nil), `{"jsonrpc":"2.0","method":"`+mcp.NotificationResourceUpdated+`","params":{"uri":`...)
 		l.resourceUpdated(ctx, uri, append(mcp.AppendQuote(raw, uri), "}}"...))
 	}
 	if p.seen == nil {
-		p.seen = map[string]sight{}
+		p.seen = map[string]polled{}
 	}
 	p.seen[uri] = now
 	return nil

@@ -16,6 +16,24 @@ func (h *hub) reread(m *member, k kind) {
 	if s.cur.Load() == nil {
 		s.missed = true
 	}
+	h.readFromNow(s)
+}
+
+// rereadKnown reads the lists of a member that are known or under way, after a
+// time in which changes may have been missed.
+func (h *hub) rereadKnown(m *member) {
+	for k := range kindDiscover {
+		s := &m.slots[k]
+		s.mu.Lock()
+		if s.cur.Load() != nil || s.flight != nil {
+			h.readFromNow(s)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// readFromNow starts the loop, or makes it go on. The caller holds the slot's lock.
+func (h *hub) readFromNow(s *slot) {
 	s.due = time.Now()
 	if !s.reading {
 		s.reading = h.domain.run(func(ctx context.Context) { h.readUntilDone(ctx, s) })
