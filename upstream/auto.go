@@ -26,6 +26,7 @@ type auto struct {
 
 	current  atomic.Pointer[choice]
 	asked    atomic.Int64
+	spares   sync.Pool     // of *spare
 	pause    time.Duration // doubtPause
 	patience time.Duration // ProbeTimeout
 
@@ -120,8 +121,8 @@ func (a *auto) Do(ctx context.Context, req *Request) (Answer, error) {
 		}
 		waited = time.Since(start)
 	}
-	spare := spareOf(req)
-	defer spare.release()
+	spare := a.spareOf(req)
+	defer a.release(spare)
 	answer, err := c.doer.Do(ctx, req)
 	if err != nil {
 		if !a.doubtful(c, err) {

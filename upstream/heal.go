@@ -85,21 +85,22 @@ func (a *auto) mayDoubt(c *choice) bool {
 // is sent again: what refused it in the old one has not carried it out.
 // Otherwise its outcome, an answer or an error, stands.
 func (a *auto) heal(ctx context.Context, old *choice, spare *spare, seen *seenAnswer, cause error) (Answer, error) {
-	if spare.req.Body == nil {
+	if !spare.kept {
 		a.forget(old) // too large to be kept: the next request finds out
 		return seen.orError(cause)
 	}
 	start := time.Now()
-	c, err := a.find(ctx, &spare.req, old)
+	again := spare.request()
+	c, err := a.find(ctx, again, old)
 	if err != nil || c.way == old.way || !spare.mayRepeat(cause) {
+		again.Body.Release()
 		return seen.orError(cause)
 	}
 	if seen != nil {
 		seen.Close()
 	}
 	waited := time.Since(start)
-	req := spare.take()
-	answer, err := c.doer.Do(ctx, req)
+	answer, err := c.doer.Do(ctx, again)
 	if err != nil {
 		return nil, err
 	}
