@@ -401,3 +401,9 @@ func TestManyClientsComeInQuickSuccession(t *testing.T) {
 		}
 	})
 }
+
+// elapse lets time go by in a bubble, and all that is due then be done.
+func elapse(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}

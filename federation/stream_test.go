@@ -14,17 +14,17 @@ import (
 func TestAChangedFilterLeavesNoGap(t *testing.T) {
 	bubble(t, func(t *testing.T, p *fake, r *rig) {
 		r.open(t, `{"resourceSubscriptions":["a+doc://1"]}`)
-		time.Sleep(time.Second)
+		elapse(time.Second)
 		accept := p.handler(mcp.MethodListen)
 		p.handle(mcp.MethodListen, func(ctx context.Context, m *mcp.Request) (*answer, error) {
-			time.Sleep(5 * time.Second)
+			elapse(5 * time.Second)
 			if p.open() != 1 {
 				t.Error("the stream was closed before there was another one")
 			}
 			return accept(ctx, m)
 		})
 		r.open(t, `{"resourceSubscriptions":["a+doc://2"]}`)
-		time.Sleep(10 * time.Second)
+		elapse(10 * time.Second)
 		if p.open() != 1 || !strings.Contains(p.wanted(), `["doc://1","doc://2"]`) {
 			t.Errorf("%d streams are open, the last for %s", p.open(), p.wanted())
 		}
@@ -44,9 +44,9 @@ func TestEndsOfStreams(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, p *fake, r *rig) {
 				s := r.open(t, `{"toolsListChanged":true}`)
-				time.Sleep(time.Minute)
+				elapse(time.Minute)
 				end(p)
-				time.Sleep(time.Second)
+				elapse(time.Second)
 				if n := p.count(mcp.MethodListen); n != 2 {
 					t.Errorf("%d streams were opened, want 2", n)
 				}
@@ -66,12 +66,12 @@ func TestStreamsAreHeldAgainstTheRegistry(t *testing.T) {
 		lists := r.open(t, `{"toolsListChanged":true}`)
 		watching := r.open(t, `{"resourceSubscriptions":["a+doc://1"]}`)
 		task := r.open(t, `{"taskIds":["a+t"]}`)
-		time.Sleep(time.Second)
+		elapse(time.Second)
 		// Nothing that matters to them changes.
 		conf := r.conf
 		conf.PageSize = 7
 		r.store.Replace([]*tenant.Tenant{&conf})
-		time.Sleep(time.Second)
+		elapse(time.Second)
 		if ended(lists) || ended(watching) || ended(task) {
 			t.Fatal("a stream ended without a reason")
 		}
@@ -80,7 +80,7 @@ func TestStreamsAreHeldAgainstTheRegistry(t *testing.T) {
 		changed := fakeUp("a")
 		changed.Version = "2"
 		r.reconfigure(changed)
-		time.Sleep(time.Second)
+		elapse(time.Second)
 		if !ended(watching) || !ended(task) {
 			t.Error("a stream goes on that watches what is another upstream now")
 		}
