@@ -18,12 +18,14 @@ func (d *roster) discover(ctx context.Context, c *Call) (*Reply, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := nothingHad(members, parts); err != nil {
-		return nil, err
-	}
 	if c.Endpoint.Alias != "" {
+		if err := nothingHad(members, parts); err != nil {
+			return nil, err
+		}
 		return d.discoverOne(c, members, parts), nil
 	}
+	// The merged endpoint is the gateway's own: clients can connect to it whatever
+	// its upstreams do, and what they could not say is marked.
 	known := make([]*discovered, len(parts))
 	for i, m := range members {
 		// What was last known counts, however old, so that an outage does not
