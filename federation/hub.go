@@ -204,6 +204,7 @@ func (h *hub) listens(m *member) bool {
 
 // leave ends a stream for its client.
 func (h *hub) leave(s *stream) {
+	h.domain.used.Store(h.domain.fed.now().UnixNano())
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.finish(s)

@@ -48,7 +48,8 @@ func (d *domain) leave() {
 // loading is a tenant that is being loaded.
 type loading struct {
 	done    chan struct{}
-	changed bool // the registration changed meanwhile; guarded by the Federation
+	err     error // set before done is closed; nil when the loader left
+	changed bool  // the registration changed meanwhile; guarded by the Federation
 }
 
 // load gives the tenant's domain, held. Of several callers one loads it.
@@ -70,12 +71,20 @@ func (f *Federation) load(ctx context.Context, name string) (*domain, error) {
 		}
 		f.mu.Unlock()
 		if !wait {
-			return f.fill(ctx, name, l)
+			d, err := f.fill(ctx, name, l)
+			if ctx.Err() == nil {
+				l.err = err
+			}
+			f.loaded(name, l)
+			return d, err
 		}
 		select {
 		case <-l.done:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
+		}
+		if l.err != nil {
+			return nil, l.err
 		}
 	}
 }
@@ -83,12 +92,6 @@ func (f *Federation) load(ctx context.Context, name string) (*domain, error) {
 // fill makes the tenant's domain from the registry, and once more when it changed
 // in between, which nobody would tell.
 func (f *Federation) fill(ctx context.Context, name string, l *loading) (*domain, error) {
-	defer func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		delete(f.loading, name)
-		close(l.done)
-	}()
 	var d *domain
 	for {
 		t, err := f.opts.Store.Tenant(ctx, name)
@@ -114,6 +117,14 @@ func (f *Federation) fill(ctx context.Context, name string, l *loading) (*domain
 			return d, nil
 		}
 	}
+}
+
+// loaded ends a loading.
+func (f *Federation) loaded(name string, l *loading) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.loading, name)
+	close(l.done)
 }
 
 // admit makes the domain known, and holds it; false when the registration changed

@@ -120,7 +120,7 @@ func (w *world) client(s *Subscription, seen *[]string) {
 // Whatever happens, and in whatever order: a client that lists its tools when it
 // is told that they changed, and never else, ends with the tools that there are.
 func TestClientsThatListWhenToldAreUpToDate(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range uint64(120) {
 		synctest.Test(t, func(t *testing.T) {
 			w := &world{
 				t: t, rng: rand.New(rand.NewPCG(seed, 1)), ups: map[string]*fake{}, tools: map[string][]string{}, delay: map[string]time.Duration{},

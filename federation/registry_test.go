@@ -194,6 +194,54 @@ func TestManyFirstRequestsLoadATenantOnce(t *testing.T) {
 	}
 }
 
+// failing is a registry that cannot be reached, which it takes a second to find
+// out.
+type failing struct {
+	*tenant.Memory
+	asked atomic.Int32
+}
+
+func (f *failing) Tenant(ctx context.Context, _ string) (*tenant.Tenant, error) {
+	f.asked.Add(1)
+	select {
+	case <-time.After(time.Second):
+		return nil, errors.New("no registry")
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Those who wait for a tenant that cannot be loaded do not try it one after the
+// other, and one who leaves takes nobody along.
+func TestATenantThatCannotBeLoaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &failing{Memory: tenant.NewMemory(nil)}
+		r, stop := newFakeRig(t, nil, func(o *Options) { o.Store = store })
+		defer stop()
+		impatient, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		var wg sync.WaitGroup
+		check := func(ctx context.Context, want time.Duration) {
+			wg.Go(func() {
+				err := r.fed.Check(ctx, Endpoint{Tenant: "default"})
+				if err == nil || errors.Is(err, ErrNoEndpoint) || time.Since(start) != want {
+					t.Errorf("after %v: %v, want a failure after %v", time.Since(start), err, want)
+				}
+			})
+		}
+		check(impatient, 500*time.Millisecond)
+		synctest.Wait()
+		for range 20 {
+			check(t.Context(), 1500*time.Millisecond)
+		}
+		wg.Wait()
+		if n := store.asked.Load(); n != 2 {
+			t.Errorf("the registry was asked %d times, want 2", n)
+		}
+	})
+}
+
 // What an upstream's registration leaves behind when it goes: nothing in the
 // metrics, whatever of it is still under way, and nothing in the cache.
 func TestNothingStaysOfAnUpstreamThatWent(t *testing.T) {
@@ -286,6 +334,11 @@ func TestIdleTenantsAreDroppedOnlyWhenNobodyUsesThem(t *testing.T) {
 		t.Error("the tenant was dropped under a listen stream")
 	}
 	s.Close()
+	sweep()
+	if c.closed.Load() != 0 {
+		t.Error("the tenant was dropped as soon as its last stream had ended")
+	}
+	clock.Add(int64(2 * time.Hour))
 	sweep()
 	if made, closed := c.made.Load(), c.closed.Load(); made != 1 || closed != 1 {
 		t.Errorf("%d clients were made and %d closed, want the one to be closed", made, closed)
