@@ -17,6 +17,9 @@ import (
 const (
 	reopenLeast = 500 * time.Millisecond // before a lost stream is opened again
 	reopenMost  = 30 * time.Second
+	// After the first stream is open the lists are read once more, since they may
+	// have changed before; not at once, since many listeners tend to start together.
+	firstReread = time.Second
 )
 
 // listener holds the one listen stream towards an upstream, and polls what the
@@ -134,8 +137,18 @@ func (l *listener) open(ctx context.Context, s *session, want *interest) {
 		s.good, s.opened = next.asked, time.Now()
 	}
 	l.catchUp(ctx, s, want)
-	if s.cur == nil {
+	switch {
+	case s.cur != nil:
+	case s.lost:
 		l.hub.rereadKnown(l.member)
+	default:
+		l.hub.domain.run(func(context.Context) {
+			select {
+			case <-time.After(jitter(firstReread)):
+				l.hub.rereadKnown(l.member)
+			case <-ctx.Done():
+			}
+		})
 	}
 	s.cur, s.lost, s.idle, s.wait = next, false, false, reopenLeast
 	next.serves = want

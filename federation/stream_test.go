@@ -93,3 +93,19 @@ func TestStreamsAreHeldAgainstTheRegistry(t *testing.T) {
 		}
 	})
 }
+
+// What changed before anybody listened is told when somebody does.
+func TestAChangeBeforeTheFirstStream(t *testing.T) {
+	bubble(t, func(t *testing.T, p *fake, r *rig) {
+		r.listed("", kindTools)
+		p.list(kindTools, tool("two"))
+		s := r.open(t, `{"toolsListChanged":true}`)
+		time.Sleep(3 * time.Second)
+		if got := next(t, s); got != toolsChangedToClient {
+			t.Errorf("got %s", got)
+		}
+		if n := p.count(mcp.MethodToolsList); n != 2 {
+			t.Errorf("the list was read %d times, want 2", n)
+		}
+	})
+}
