@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -28,10 +29,26 @@ func (m *member) load(ctx context.Context, k kind) (*segment, error) {
 	if k == kindDiscover {
 		return m.loadDiscover(ctx)
 	}
-	b := segmentBuilder{member: m, old: m.known(k), seg: &segment{kind: k, index: map[string]*item{}, public: true}, ttl: -1}
 	if !m.offers(ctx, k) {
-		return b.finish(), nil
+		return m.builder(k).finish(), nil
 	}
+	for range maxRestarts {
+		seg, err := m.loadPages(ctx, k)
+		if err != errCursorRefused {
+			return seg, err
+		}
+	}
+	return nil, m.nonsense(upstream.ClassRejected, "%s refuses its own cursors", k.method())
+}
+
+// errCursorRefused tells that an upstream does not know a cursor of its own any
+// more, so that the list has to be read from its beginning
+// (2026-07-28, server/utilities/caching, Interaction with Pagination).
+var errCursorRefused = errors.New("the cursor was refused")
+
+// loadPages fetches all pages of one list.
+func (m *member) loadPages(ctx context.Context, k kind) (*segment, error) {
+	b := m.builder(k)
 	var params []mcp.Param
 	seen := map[string]bool{}
 	for page := 1; ; page++ {
@@ -43,8 +60,11 @@ func (m *member) load(ctx context.Context, k kind) (*segment, error) {
 			return nil, err
 		}
 		if msg.Kind == mcp.KindError {
-			if msg.Code == mcp.CodeMethodNotFound && page == 1 {
+			switch {
+			case msg.Code == mcp.CodeMethodNotFound && page == 1:
 				return b.finish(), nil
+			case msg.Code == mcp.CodeInvalidParams && page > 1:
+				return nil, errCursorRefused
 			}
 			return nil, m.nonsense(upstream.ClassRejected, "%s answered with error %d", k.method(), msg.Code)
 		}
@@ -139,6 +159,10 @@ type segmentBuilder struct {
 	seen   int  // items so far, with those that were left out
 	size   int  // bytes of the pages
 	mixed  bool // pages differ in scope
+}
+
+func (m *member) builder(k kind) *segmentBuilder {
+	return &segmentBuilder{member: m, old: m.known(k), seg: &segment{kind: k, index: map[string]*item{}, public: true}, ttl: -1}
 }
 
 // page takes one page's result.

@@ -60,6 +60,41 @@ func TestListsThatAreRefusedAsAWhole(t *testing.T) {
 	}
 }
 
+// An upstream that forgets its cursors when its list changes is read from the
+// beginning once more; one that never knows them is not read for ever.
+func TestCursorsThatTheUpstreamForgets(t *testing.T) {
+	for _, forgets := range []int{1, 1000} {
+		p := newFake(t)
+		n := 0
+		p.handle(mcp.MethodToolsList, func(_ context.Context, m *mcp.Request) (*answer, error) {
+			switch {
+			case !m.Cursor.Ok():
+				n++
+				return says(200, resultFor(m, fmt.Sprintf(`{"tools":[%s],"nextCursor":"%d"}`, tool(fmt.Sprint("first", n)), n))), nil
+			case n <= forgets:
+				return says(200, errorFor(m, mcp.CodeInvalidParams)), nil
+			}
+			return says(200, resultFor(m, `{"tools":[`+tool("last")+`]}`)), nil
+		})
+		r, stop := newFakeRig(t, fakes(map[string]*fake{"a": p}), nil)
+		body, err := r.try(r.callOf("", mcp.MethodToolsList, ""))
+		switch {
+		case forgets > 1:
+			wantCode(t, err, mcp.CodeInternal)
+			if n != maxRestarts {
+				t.Errorf("the list was begun %d times, want %d", n, maxRestarts)
+			}
+		case err != nil:
+			t.Error(err)
+		default:
+			if diff := cmp.Diff([]string{"a_first2", "a_last"}, names(t, kindTools, body)); diff != "" {
+				t.Errorf("names (-want +got):\n%s", diff)
+			}
+		}
+		stop()
+	}
+}
+
 // A template that the gateway cannot read is no reason to hide it.
 func TestTemplatesThatAreNotUnderstoodAreShown(t *testing.T) {
 	p := newFake(t)
