@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/causeway-mcp/causeway/federation/tenant"
@@ -101,6 +102,7 @@ func TestAChangeBeforeTheFirstStream(t *testing.T) {
 		p.list(kindTools, tool("two"))
 		s := r.open(t, `{"toolsListChanged":true}`)
 		time.Sleep(3 * time.Second)
+		synctest.Wait()
 		if got := next(t, s); got != toolsChangedToClient {
 			t.Errorf("got %s", got)
 		}
