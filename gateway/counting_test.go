@@ -13,9 +13,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/causeway-mcp/causeway/gateway/gatewaytest"
+	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
 
 // counter is a reverse proxy that knows what went through it.
@@ -101,12 +100,21 @@ func TestOneRequestPerCall(t *testing.T) {
 				for range times {
 					warm()
 				}
-				var want []string
-				for range times {
-					want = append(want, "tools/call")
+				// A client that listens has its lists read once more when the stream is open
+				// (a change may have come before it), however many lists are asked for.
+				calls, rereads := 0, 0
+				for _, method := range counted.take() {
+					switch method {
+					case mcp.MethodToolsCall:
+						calls++
+					case mcp.MethodToolsList:
+						rereads++
+					default:
+						t.Errorf("%d calls and lists cost a %s, too", times, method)
+					}
 				}
-				if diff := cmp.Diff(want, counted.take()); diff != "" {
-					t.Errorf("%d calls and lists cost (-want +got):\n%s", times, diff)
+				if calls != times || rereads > 1 {
+					t.Errorf("%d calls and lists cost %d calls and %d lists", times, calls, rereads)
 				}
 			})
 		}

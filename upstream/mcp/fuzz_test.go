@@ -121,7 +121,11 @@ func FuzzParseMessage(f *testing.F) {
 		case KindResult:
 			checkSpan(t, "result", m.Result.In(raw), whole["result"])
 			result := membersOf(t, whole["result"])
-			checkSpan(t, "items", m.Items.In(raw), result[m.ItemsKey])
+			if m.ItemsKey == "" {
+				checkSpan(t, "items", m.Items.In(raw), nil)
+			} else {
+				checkSpan(t, "items", m.Items.In(raw), result[m.ItemsKey])
+			}
 			checkText(t, "resultType", m.ResultType, result["resultType"])
 		case KindError:
 			checkSpan(t, "error", m.Error.In(raw), whole["error"])
