@@ -138,6 +138,8 @@ func OptionsFrom(cfg *config.Config) Options {
 	override(&f.StaleIfError, cfg.Cache.StaleIfError)
 	override(&f.StateTTL, cfg.Limits.StateTTL)
 	override(&f.MaxDepth, cfg.Limits.Depth)
+	override(&f.MaxListBytes, cfg.Limits.ListBytes)
+	override(&f.Watches, cfg.Limits.Watches)
 	override(&f.Instructions, cfg.Limits.Instructions)
 	override(&f.ListenQueue, cfg.Limits.ListenQueue)
 	override(&f.Coalesce, cfg.Limits.Coalesce)

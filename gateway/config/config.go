@@ -106,10 +106,12 @@ type Limits struct {
 	PageSize            int   // items of one page of a list; 1,000
 	Pages               int   // pages of one upstream list; 1,000
 	Items               int   // items of one upstream list; 20,000
+	ListBytes           int   // bytes of all pages of one upstream list; 64 MiB
 	Instructions        int   // bytes of one upstream's instructions; 4 KiB
 	InFlight            int   // requests of one tenant at the same time; 2,000
 	ListenStreams       int   // listen streams of one tenant; 1,000
 	ListenQueue         int   // messages that wait for one listen stream; 64
+	Watches             int   // resources, and tasks, of one listen stream; 5,000
 	Streams             int   // listen streams of the process; 20,000
 	StreamsPerPrincipal int   // and of one principal in it; 1,000
 	Sessions            int   // sessions with one upstream of the handshake era; 1,000

@@ -57,8 +57,8 @@ func TestExample(t *testing.T) {
 		},
 		Limits: config.Limits{
 			Header: 64 << 10, Body: 4 << 20, Message: 32 << 20, Depth: 256, BufferedBytes: 512 << 20, CacheBytes: 64 << 20,
-			PageSize: 1000, Pages: 1000, Items: 20000, Instructions: 4 << 10,
-			InFlight: 2000, ListenStreams: 1000, ListenQueue: 64, Streams: 20000, StreamsPerPrincipal: 1000,
+			PageSize: 1000, Pages: 1000, Items: 20000, ListBytes: 64 << 20, Instructions: 4 << 10,
+			InFlight: 2000, ListenStreams: 1000, ListenQueue: 64, Watches: 5000, Streams: 20000, StreamsPerPrincipal: 1000,
 			StreamLifetime: 12 * time.Hour, StateTTL: 10 * time.Minute, Coalesce: 100 * time.Millisecond,
 			PollInterval: 30 * time.Second, TenantIdle: 15 * time.Minute,
 			Sessions: 1000, Processes: 32, SessionIdle: 5 * time.Minute,
