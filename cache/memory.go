@@ -30,6 +30,7 @@ type Memory struct {
 	mu     sync.Mutex
 	used   int64
 	last   uint64 // the generation given out last
+	follow followers
 	topics map[Topic]*memoryTopic
 	// recent has the *memoryTopic and *memoryEntry, the last used first. A topic
 	// is always ahead of its entries, so that it is never dropped before them.
@@ -75,6 +76,13 @@ func (m *Memory) Generation(ctx context.Context, t Topic) (uint64, error) {
 // Invalidate implements Responses. With a param it looks at each entry of the
 // topic.
 func (m *Memory) Invalidate(ctx context.Context, t Topic, param string) (uint64, error) {
+	gen := m.raise(t, param)
+	m.follow.tell(Change{Topic: t, Param: param, Gen: gen})
+	return gen, nil
+}
+
+// raise raises the topic's generation and drops what is covered.
+func (m *Memory) raise(t Topic, param string) uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	mt := m.topic(t)
@@ -86,7 +94,12 @@ func (m *Memory) Invalidate(ctx context.Context, t Topic, param string) (uint64,
 		}
 	}
 	m.evict()
-	return m.last, nil
+	return m.last
+}
+
+// Follow implements Responses. changed is called before Invalidate returns.
+func (m *Memory) Follow(tenant string, changed func(Change)) (stop func()) {
+	return m.follow.add(tenant, changed)
 }
 
 // Get implements Responses.

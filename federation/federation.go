@@ -16,6 +16,16 @@ import (
 // ErrNoEndpoint tells that no tenant or upstream is registered for an endpoint.
 var ErrNoEndpoint = errors.New("no such endpoint")
 
+// Elsewhere is the error for a request about something that another replica holds,
+// such as the retry of a call that is parked there: the request has to go to that
+// replica.
+type Elsewhere struct {
+	Holder string // the peer address of the replica, as upstream.Deps.Holder
+}
+
+// Error names the holder.
+func (e *Elsewhere) Error() string { return "held by the replica at " + e.Holder }
+
 // Endpoint names what a URL stands for.
 type Endpoint struct {
 	Tenant string

@@ -32,6 +32,22 @@ type Options struct {
 	// Unloaded is told the name of a tenant that is dropped from this process, so
 	// that others can drop what they keep of it.
 	Unloaded func(tenant string)
+	// Cluster is what the replicas of one gateway share; nil where there is one.
+	Cluster *Cluster
+	// Counters bound what tenants use; nil counts in this process alone.
+	Counters cache.Counters
+}
+
+// Cluster is what the replicas of one gateway share besides Options.Cache. All
+// fields must be given.
+type Cluster struct {
+	Replica string // this process's own name, unique among all replicas at all times
+	// Lists holds the pages of lists, without a level in this process's memory:
+	// there they live as segments.
+	Lists  cache.Responses
+	Leases cache.Leases
+	Boards cache.Boards
+	Bus    cache.Bus
 }
 
 // Limits bound lists and listen streams. DefaultLimits gives the defaults.

@@ -58,6 +58,23 @@ type Options struct {
 	Gatherer   prometheus.Gatherer
 	// Tracer makes spans; nil makes none.
 	Tracer trace.Tracer
+	// Cluster is what the replicas of one gateway share; nil where there is one.
+	Cluster *Cluster
+	// Counters bound what tenants use; nil counts in this process alone.
+	Counters cache.Counters
+}
+
+// Cluster is what the replicas of one gateway share, and how they reach one
+// another. All fields must be given.
+type Cluster struct {
+	federation.Cluster
+	// Values keeps what the sessions of handshake clients have set.
+	Values cache.Values
+	// PeerListen is the host:port at which other replicas reach this one, and
+	// PeerAddress the one that they are told; empty for the address of the listener.
+	PeerListen, PeerAddress string
+	// Degraded says what does not work at the moment; empty when all does.
+	Degraded func() string
 }
 
 // Limits bound what clients may use.

@@ -14,6 +14,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/causeway-mcp/causeway/auth/seal"
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
 
@@ -54,12 +55,17 @@ const (
 	DefaultMaxDepth        = 256
 )
 
-// Deps are the collaborators of a Client. Budget may be nil.
+// Deps are the collaborators of a Client. Budget, Ring and Holder may be left out.
 type Deps struct {
 	Logger  *slog.Logger
 	Tracer  trace.Tracer
 	Metrics *Metrics
 	Budget  *mcp.Budget
+	// Ring seals what clients carry about parked calls, and Holder is the address at
+	// which other replicas reach this process for them; both are empty where there
+	// are no others.
+	Ring   *seal.Ring
+	Holder string
 }
 
 // Request is one JSON-RPC request for an upstream.

@@ -62,6 +62,7 @@ func TestDigest(t *testing.T) {
 		{"Timeouts", func(u *tenant.Upstream) { u.Timeouts.List = time.Second }},
 		{"Cache", func(u *tenant.Upstream) { u.Cache.ListTTL = &other }},
 		{"InFlight", func(u *tenant.Upstream) { u.InFlight = 1 }},
+		{"Limits", func(u *tenant.Upstream) { u.Limits.CallsPerMinute = 1 }},
 	}
 	covered := map[string]bool{"Version": true, "ManagedBy": true}
 	for _, tt := range tests {

@@ -29,12 +29,71 @@ type Tenant struct {
 	PageSize  int    // items per page of a list; 0 means the gateway's default
 	Limits    Limits
 	Upstreams []Upstream // in the order of their registration
+	Toolsets  []Toolset
+	Policy    *Policy // nil where nothing is denied
+	ManagedBy string  // "file" or "store"
 }
 
-// Limits bound what one tenant may use at the same time; 0 means the default.
+// Limits bound what one tenant may use, over all replicas; 0 means the default.
 type Limits struct {
-	InFlight      int // requests
-	ListenStreams int
+	Quota
+	ListenStreams int   // at the same time, of one replica
+	Principal     Quota // of each principal
+}
+
+// Quota bounds calls; 0 means the default, which for a rate is no bound.
+type Quota struct {
+	CallsPerMinute int
+	InFlight       int // at the same time
+}
+
+// Toolset is a named selection of what a tenant offers, with an endpoint of its
+// own.
+type Toolset struct {
+	Name    string
+	Include []string // globs of exposed names
+	Tags    []string // of upstreams
+	When    string   // an expression that must hold; empty for none
+	Scopes  []string // that a caller needs
+	Limits  Quota
+}
+
+// Effect is what a rule says.
+type Effect string
+
+// Effects.
+const (
+	EffectAllow Effect = "allow"
+	EffectDeny  Effect = "deny"
+)
+
+// Policy says who may see and call what: the first rule whose expression holds
+// decides.
+type Policy struct {
+	Default Effect
+	Rules   []Rule
+}
+
+// Rule is one rule of a Policy.
+type Rule struct {
+	Name   string
+	When   string
+	Effect Effect
+	Scopes []string // that a caller needs besides
+}
+
+// APIKey is a key that stands for a principal. Only a hash of the key is kept.
+type APIKey struct {
+	ID       string
+	Tenant   string
+	Name     string // for people
+	Hash     []byte // SHA-256 of the key
+	Subject  string
+	Scopes   []string
+	Groups   []string
+	Created  time.Time
+	Expires  time.Time // zero for never
+	LastUsed time.Time // zero for never; kept to the hour
 }
 
 // Prefix says how an upstream's names are exposed.
@@ -59,7 +118,8 @@ type Upstream struct {
 	ForwardHeaders []string // request headers that pass through, besides those that always do
 	Timeouts       Timeouts
 	Cache          CacheTimes
-	InFlight       int    // concurrent requests; 0 means the default
+	InFlight       int    // concurrent requests of one replica; 0 means the default
+	Limits         Quota  // of all replicas together
 	Version        string // a digest of this configuration: part of every cache key
 	ManagedBy      string // "file" or "store"
 }
@@ -109,4 +169,45 @@ type Store interface {
 	// Watch calls changed with a tenant's name after each change, until ctx ends
 	// or the returned function is called. Calls come one after the other.
 	Watch(ctx context.Context, changed func(name string)) (stop func())
+}
+
+// ErrConflict tells that something was changed, made or taken away meanwhile.
+var ErrConflict = errors.New("changed meanwhile")
+
+// Any stands for any revision.
+const Any = ^uint64(0)
+
+// Registry is a Store that can be written. Each change is atomic and has a revision
+// of its own, higher than all before it in the registry. A Tenant that is written
+// is not changed afterwards; its Revision is set on a copy, and ManagedBy is
+// "store" for it and for its upstreams.
+type Registry interface {
+	Store
+	// Put writes a tenant whose revision is still expect: 0 for one that is not
+	// there, Any for whatever there is. It gives the new revision, or ErrConflict.
+	Put(ctx context.Context, t *Tenant, expect uint64) (uint64, error)
+	// Delete takes a tenant away together with its keys; ErrNotFound when there is
+	// none, ErrConflict when its revision is another one.
+	Delete(ctx context.Context, name string, expect uint64) error
+	// Keys gives the keys of a tenant, sorted by id.
+	Keys(ctx context.Context, tenant string) ([]APIKey, error)
+	// Key gives one key, or ErrNotFound.
+	Key(ctx context.Context, tenant, id string) (APIKey, error)
+	// PutKey writes a key; ErrNotFound when its tenant is not registered.
+	PutKey(ctx context.Context, k APIKey) error
+	// DeleteKey takes a key away; ErrNotFound when there is none.
+	DeleteKey(ctx context.Context, tenant, id string) error
+	// Export gives all that is registered, as of one moment.
+	Export(ctx context.Context) (*Snapshot, error)
+	// Import makes a snapshot the whole content, atomically: revisions go on rising,
+	// and tenants that stay as they were keep theirs. expect is the registry's
+	// revision that it replaces, or Any; ErrConflict when it is another one.
+	Import(ctx context.Context, s *Snapshot, expect uint64) (uint64, error)
+}
+
+// Snapshot is the whole content of a Registry.
+type Snapshot struct {
+	Revision uint64    // of the registry
+	Tenants  []*Tenant // sorted by name
+	Keys     []APIKey  // sorted by tenant and id
 }

@@ -95,7 +95,7 @@ func TestExample(t *testing.T) {
 			},
 			{
 				Name: "acme", Separator: "__", PageSize: 200,
-				Limits: tenant.Limits{InFlight: 200, ListenStreams: 500},
+				Limits: tenant.Limits{Quota: tenant.Quota{InFlight: 200}, ListenStreams: 500},
 				Upstreams: []tenant.Upstream{{
 					Alias: "ledger", URL: "https://ledger.example.com/mcp", Prefix: tenant.PrefixNone,
 					Description: "The general ledger", Tags: []string{"finance", "internal"},
@@ -164,7 +164,7 @@ func TestValues(t *testing.T) {
 		{"anchor and alias", "tenants: [{name: a, pageSize: &p 7}, {name: b, pageSize: *p}]",
 			func(c *config.Config) any { return c.Tenants[1].PageSize }, 7},
 		{"merge key gives way to own keys", "tenants:\n- {name: a, limits: &l {inFlight: 1, listenStreams: 2}}\n- name: b\n  limits: {<<: *l, inFlight: 9}",
-			func(c *config.Config) any { return c.Tenants[1].Limits }, tenant.Limits{InFlight: 9, ListenStreams: 2}},
+			func(c *config.Config) any { return c.Tenants[1].Limits }, tenant.Limits{Quota: tenant.Quota{InFlight: 9}, ListenStreams: 2}},
 		{"allowed on all addresses", "listen: :8080\nallowUnauthenticated: true\ntenants: [{name: a}]",
 			func(c *config.Config) any { return c.Listen }, ":8080"},
 		{"IPv6 loopback", "listen: '[::1]:8080'\ntenants: [{name: a}]", func(c *config.Config) any { return c.Listen }, "[::1]:8080"},

@@ -44,7 +44,7 @@ func named(name string, port int) *tenant.Tenant {
 	ttl := time.Minute
 	return &tenant.Tenant{
 		Name: name, Separator: "_", PageSize: 10,
-		Limits: tenant.Limits{InFlight: 3, ListenStreams: 4},
+		Limits: tenant.Limits{Quota: tenant.Quota{InFlight: 3}, ListenStreams: 4},
 		Upstreams: []tenant.Upstream{{
 			Alias: "weather", URL: fmt.Sprintf("http://127.0.0.1:%d/mcp", port), Prefix: tenant.PrefixAlias,
 			Description: "Wetter", Tags: []string{"a", "b"}, ForwardHeaders: []string{"X-Tenant"},
