@@ -46,9 +46,15 @@ type Config struct {
 	PublicURL string
 	// Admin is the listener of metrics and health.
 	Admin Admin
-	// DataDir is where the gateway keeps what must outlive the process: its key.
-	// It is relative to the working directory.
+	// DataDir is where the gateway keeps what must outlive the process: its key, and
+	// the registry where Store is a file. It is relative to the working directory.
 	DataDir string
+	// Store says where what is registered is kept, besides Tenants.
+	Store Store
+	// Redis is what makes several processes one gateway; nil where there is one.
+	Redis *Redis
+	// Peer says how those processes reach one another.
+	Peer Peer
 	// Keys are the key ring. The first seals, all open. Empty means one key that
 	// is made once and kept in DataDir.
 	Keys []Key
