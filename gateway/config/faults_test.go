@@ -66,17 +66,14 @@ func TestFaultsOfKeys(t *testing.T) {
 			"listen: duplicate key; the first is on line 1 (line 3)",
 			"listen: duplicate key; the first is on line 1 (line 4)",
 		}},
-		{"later keys", "redis: {url: x}\nstore: {type: file}\nadmin: {token: {env: X}}\n" +
-			"tenants:\n- name: a\n  discovery: {}\n  policy: {}\n  toolsets: []\n  limits: {callsPerMinute: 1}\n  hosts: []\n  auth: {issuers: []}", []string{
-			"redis: not supported by this version (line 1)",
-			"store.type: not supported by this version (line 2)",
-			"admin.token: not supported by this version (line 3)",
-			"tenants[0].discovery: not supported by this version (line 6)",
-			"tenants[0].policy: not supported by this version (line 7)",
-			"tenants[0].toolsets: not supported by this version (line 8)",
-			"tenants[0].limits.callsPerMinute: not supported by this version (line 9)",
-			"tenants[0].hosts: not supported by this version (line 10)",
-			"tenants[0].auth.issuers: not supported by this version (line 11)",
+		{"later keys", "admin: {token: {env: X}}\n" +
+			"tenants:\n- name: a\n  discovery: {}\n  policy: {}\n  toolsets: []\n  hosts: []\n  auth: {issuers: []}", []string{
+			"admin.token: not supported by this version (line 1)",
+			"tenants[0].discovery: not supported by this version (line 4)",
+			"tenants[0].policy: not supported by this version (line 5)",
+			"tenants[0].toolsets: not supported by this version (line 6)",
+			"tenants[0].hosts: not supported by this version (line 7)",
+			"tenants[0].auth.issuers: not supported by this version (line 8)",
 		}},
 		{"later keys of an upstream", up("auth: {mode: bearer}"), []string{
 			"tenants[0].upstreams[1].auth: not supported by this version (line 7)",

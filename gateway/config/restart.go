@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"strings"
 	"unicode"
 )
 
@@ -19,6 +20,9 @@ func NeedRestart(started, next *Config) []string {
 	differ("publicURL", started.PublicURL, next.PublicURL)
 	differ("admin.listen", started.Admin.Listen, next.Admin.Listen)
 	differ("store.dataDir", started.DataDir, next.DataDir)
+	eachField("store.", started.Store, next.Store, differ)
+	eachField("redis.", orEmpty(started.Redis), orEmpty(next.Redis), differ)
+	eachField("peer.", started.Peer, next.Peer, differ)
 	differ("keys", started.Keys, next.Keys)
 	differ("allowedOrigins", started.AllowedOrigins, next.AllowedOrigins)
 	differ("trustedProxies", started.TrustedProxies, next.TrustedProxies)
@@ -33,13 +37,32 @@ func NeedRestart(started, next *Config) []string {
 	return keys
 }
 
+// orEmpty gives what a pointer points to, or the zero value.
+func orEmpty[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
 // eachField compares two structs field by field. A field's key is its name with
-// a small first letter.
+// a small first letter, or in small letters where the name is an abbreviation.
 func eachField[T any](prefix string, a, b T, differ func(key string, a, b any)) {
-	va, vb := reflect.ValueOf(a), reflect.ValueOf(b)
-	for i := range va.NumField() {
-		name := []rune(va.Type().Field(i).Name)
+	eachValue(prefix, reflect.ValueOf(a), reflect.ValueOf(b), differ)
+}
+
+func eachValue(prefix string, a, b reflect.Value, differ func(key string, a, b any)) {
+	for i := range a.NumField() {
+		field := a.Type().Field(i)
+		if field.Anonymous {
+			eachValue(prefix, a.Field(i), b.Field(i), differ)
+			continue
+		}
+		name := []rune(field.Name)
 		name[0] = unicode.ToLower(name[0])
-		differ(prefix+string(name), va.Field(i).Interface(), vb.Field(i).Interface())
+		if strings.ToUpper(field.Name) == field.Name {
+			name = []rune(strings.ToLower(field.Name))
+		}
+		differ(prefix+string(name), a.Field(i).Interface(), b.Field(i).Interface())
 	}
 }

@@ -26,7 +26,10 @@ func TestNeedRestart(t *testing.T) {
 	other.Listen, other.Admin.Listen, other.DataDir = "localhost:1", "localhost:2", "/elsewhere"
 	other.AllowUnauthenticated, other.Log.Level = true, -4
 	want := []string{
-		"listen", "publicURL", "admin.listen", "store.dataDir", "keys", "allowedOrigins", "trustedProxies",
+		"listen", "publicURL", "admin.listen", "store.dataDir",
+		"store.type", "store.url", "store.mode", "store.username", "store.password", "store.tls", "store.prefix",
+		"redis.url", "redis.mode", "redis.master", "redis.username", "redis.password", "redis.tls",
+		"redis.prefix", "redis.timeout", "redis.limits", "peer.listen", "peer.address", "keys", "allowedOrigins", "trustedProxies",
 		"allowUnauthenticated", "log.level", "log.format",
 		"server.headerTimeout", "server.bodyTimeout", "server.idleTimeout", "server.writeTimeout", "server.keepAlive", "server.shutdownGrace",
 		"limits.header", "limits.body", "limits.message", "limits.depth", "limits.bufferedBytes", "limits.cacheBytes",

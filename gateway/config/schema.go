@@ -21,10 +21,9 @@ func isLater(path string) bool {
 		generic = append(generic, path[i])
 	}
 	switch string(generic) {
-	case "redis", "admin.token", "store.type", "store.url",
+	case "admin.token",
 		"tenants[].hosts", "tenants[].discovery", "tenants[].policy", "tenants[].toolsets",
-		"tenants[].auth.issuers", "tenants[].auth.scopes", "tenants[].limits.callsPerMinute",
-		"tenants[].upstreams[].auth":
+		"tenants[].auth.issuers", "tenants[].auth.scopes", "tenants[].upstreams[].auth":
 		return true
 	}
 	return false
@@ -44,8 +43,13 @@ func (d *decoder) config(n *node, c *Config) {
 		"admin": func(n *node, path string) {
 			d.object(n, path, fields{"listen": d.str(&c.Admin.Listen)})
 		},
-		"store": func(n *node, path string) {
-			d.object(n, path, fields{"dataDir": d.str(&c.DataDir)})
+		"store": func(n *node, path string) { d.store(n, path, c) },
+		"redis": func(n *node, path string) {
+			c.Redis = &Redis{}
+			d.redis(n, path, c.Redis)
+		},
+		"peer": func(n *node, path string) {
+			d.object(n, path, fields{"listen": d.str(&c.Peer.Listen), "address": d.str(&c.Peer.Address)})
 		},
 		"keys": func(n *node, path string) {
 			d.list(n, path, func(n *node, path string) {
@@ -151,8 +155,10 @@ func (d *decoder) tenant(n *node, path string) *tenant.Tenant {
 		"auth":      d.auth,
 		"limits": func(n *node, path string) {
 			d.object(n, path, fields{
-				"inFlight":      d.count(&t.Limits.InFlight),
-				"listenStreams": d.count(&t.Limits.ListenStreams),
+				"callsPerMinute": d.count(&t.Limits.CallsPerMinute),
+				"inFlight":       d.count(&t.Limits.InFlight),
+				"listenStreams":  d.count(&t.Limits.ListenStreams),
+				"principal":      func(n *node, path string) { d.object(n, path, d.quota(&t.Limits.Principal)) },
 			})
 		},
 		"upstreams": func(n *node, path string) {
@@ -207,19 +213,20 @@ func (d *decoder) level(n *node, path string, to *slog.Level) {
 	d.fault(n, path, "%q must be debug, info, warn or error", n.text)
 }
 
-// key reads one key of the ring. Its secret is a reference: a literal is
-// refused, and never shown.
+// key reads one key of the ring.
 func (d *decoder) key(n *node, path string) Key {
 	var k Key
-	d.object(n, path, fields{
-		"id": d.str(&k.ID),
-		"secret": func(n *node, path string) {
-			if n.kind != kindMap {
-				d.fault(n, path, "must be a reference, {env: NAME} or {file: path}, and never the secret itself")
-				return
-			}
-			d.object(n, path, fields{"env": d.str(&k.Secret.Env), "file": d.str(&k.Secret.File)})
-		},
-	})
+	d.object(n, path, fields{"id": d.str(&k.ID), "secret": d.secret(&k.Secret)})
 	return k
+}
+
+// secret reads a reference: a literal is refused, and never shown.
+func (d *decoder) secret(to *Secret) func(n *node, path string) {
+	return func(n *node, path string) {
+		if n.kind != kindMap {
+			d.fault(n, path, "must be a reference, {env: NAME} or {file: path}, and never the secret itself")
+			return
+		}
+		d.object(n, path, fields{"env": d.str(&to.Env), "file": d.str(&to.File)})
+	}
 }

@@ -25,6 +25,8 @@ func (d *decoder) upstream(n *node, path string) tenant.Upstream {
 		"inFlight":       d.count(&u.InFlight),
 		"limits": func(n *node, path string) {
 			d.object(n, path, fields{
+				"callsPerMinute":     d.count(&u.Limits.CallsPerMinute),
+				"inFlight":           d.count(&u.Limits.InFlight),
 				"sessions":           d.count(&u.Sessions.Max),
 				"sessionIdle":        d.duration(&u.Sessions.Idle),
 				"parkMax":            d.duration(&u.Sessions.ParkMax),

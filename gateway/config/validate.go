@@ -49,6 +49,9 @@ func (c *Config) validate() Faults {
 		v.fault("log.format", "%q must be text or json", c.Log.Format)
 	}
 	v.keys(c.Keys)
+	v.store(c)
+	v.redis(c)
+	v.peer(c)
 	v.limits(&c.Limits)
 	v.callTimes("timeouts", c.Timeouts.Call, c.Timeouts.CallMax, upstream.DefaultCallTimeout, upstream.DefaultCallMax)
 	v.tenants(c)
