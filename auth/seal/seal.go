@@ -55,7 +55,7 @@ type Key struct {
 // Ring seals with its first key and opens with all. It is safe for concurrent
 // use.
 type Ring struct {
-	first *ringKey
+	keys  []*ringKey // in the order of New: the first one seals
 	byTag map[[tagSize]byte]*ringKey
 }
 
@@ -92,9 +92,7 @@ func New(keys []Key) (*Ring, error) {
 			continue
 		}
 		r.byTag[tag] = rk
-		if i == 0 {
-			r.first = rk
-		}
+		r.keys = append(r.keys, rk)
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
@@ -137,7 +135,7 @@ func newRingKey(k Key) (*ringKey, [tagSize]byte, error) {
 // Nonces are random: a key must be replaced before it has sealed 2^32 tokens for
 // one purpose (NIST SP 800-38D, section 8.3).
 func (r *Ring) Seal(purpose string, plain, binding []byte) string {
-	k := r.first
+	k := r.keys[0]
 	aead := k.aead(purpose)
 	buf := make([]byte, headerSize, headerSize+len(plain)+aead.Overhead())
 	copy(buf, k.header[:])
@@ -164,6 +162,23 @@ func (r *Ring) Open(purpose, token string, binding []byte) ([]byte, error) {
 		return nil, ErrInvalid
 	}
 	return plain, nil
+}
+
+// Derive gives a secret seed for each key of the ring, that of the key which seals
+// first: the same for all processes with the same key, and of no use to find the key
+// or another seed. Purposes are constants of the program; none of them has anything
+// in common with the same one of Seal.
+func (r *Ring) Derive(purpose string) [][32]byte {
+	seeds := make([][32]byte, len(r.keys))
+	for i, k := range r.keys {
+		seed, err := hkdf.Expand(sha256.New, k.prk, "causeway derive v1\x00"+purpose, 32)
+		if err != nil {
+			// Only the size can be wrong here, and it is a constant.
+			panic(err)
+		}
+		seeds[i] = [32]byte(seed)
+	}
+	return seeds
 }
 
 // aead gives the cipher of a purpose, which is derived on first use.

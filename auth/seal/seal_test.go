@@ -3,6 +3,7 @@ package seal_test
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"strings"
 	"sync"
@@ -248,6 +249,32 @@ func BenchmarkSealOpen(b *testing.B) {
 	for b.Loop() {
 		if _, err := r.Open("cursor", r.Seal("cursor", plain, binding), binding); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// goldenSeed begins what key("k1", 1) derives for "peer", in hexadecimal.
+const goldenSeed = "bab4107cb8a500e7"
+
+// Seeds are equal for processes with the same keys, in the order of the ring, and
+// for nothing else.
+func TestDerive(t *testing.T) {
+	k1, k2 := key("k1", 1), key("k2", 2)
+	one, two := ring(t, k1), ring(t, k2, k1)
+	seed := one.Derive("peer")[0]
+	if got := hex.EncodeToString(seed[:8]); got != goldenSeed {
+		t.Errorf("the seed begins with %s, want %s: replicas of two versions would not know one another", got, goldenSeed)
+	}
+	got := two.Derive("peer")
+	if len(got) != 2 || got[1] != seed || got[0] != ring(t, k2).Derive("peer")[0] {
+		t.Error("the seeds of a ring are not those of its keys, in their order")
+	}
+	if diff := cmp.Diff(got, two.Derive("peer")); diff != "" {
+		t.Errorf("a second call gave others:\n%s", diff)
+	}
+	for _, other := range [][32]byte{got[0], one.Derive("other")[0], one.Derive("")[0], ring(t, key("k1", 3)).Derive("peer")[0]} {
+		if other == seed {
+			t.Error("two secrets or purposes have the same seed")
 		}
 	}
 }
