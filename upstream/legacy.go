@@ -65,7 +65,7 @@ func NewLegacy(conf Config, links linkMaker, deps Deps) *Legacy {
 		tracer:   deps.Tracer,
 		info:     ownInfo(),
 		series:   deps.Metrics.acquire(conf.Tenant, conf.Alias),
-		parking:  newParking(&conf.Sessions, deps.Metrics),
+		parking:  newParking(&conf, &deps),
 		sessions: map[sessionKey]*session{},
 	}
 	l.guard = newGuard(&l.conf, l.log, l.series)

@@ -2,17 +2,24 @@ package upstream
 
 import (
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/causeway-mcp/causeway/auth/seal"
+	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
 
 // What a requestState of ours says.
 const (
-	statePark  = "park:"  // a parked call, with its id
+	statePark  = "park:"  // a parked call, with its name
 	stateAgain = "repeat" // the call is to be made again
 )
+
+// parkPurpose separates the names of parked calls from all other tokens of the ring.
+const parkPurpose = "park"
 
 // errParkExpired tells that nobody came back to a parked call in time.
 var errParkExpired = errors.New("the user's answer did not come in time")
@@ -35,23 +42,62 @@ type parking struct {
 	time                 time.Duration
 	metrics              *Metrics
 
+	ring    *seal.Ring // nil where no other process needs to know who holds a call
+	holder  string     // this process's address
+	binding []byte     // of names to the upstream
+
 	mu      sync.Mutex
 	calls   map[string]*parked
 	perUser map[string]int
 	closed  bool
 }
 
-func newParking(conf *Sessions, metrics *Metrics) *parking {
+func newParking(conf *Config, deps *Deps) *parking {
+	s := &conf.Sessions
 	return &parking{
-		max: conf.MaxParked, maxPerPrincipal: conf.MaxParkedPerPrincipal, time: conf.ParkMax, metrics: metrics,
+		max: s.MaxParked, maxPerPrincipal: s.MaxParkedPerPrincipal, time: s.ParkMax, metrics: deps.Metrics,
+		ring: deps.Ring, holder: deps.Holder, binding: parkBinding(conf.Tenant, conf.Alias),
 		calls: map[string]*parked{}, perUser: map[string]int{},
 	}
+}
+
+// name makes the requestState of a call that is to be parked. Sealed, it tells the
+// other processes who holds the call, and no server can make up one.
+func (p *parking) name() string {
+	if p.ring == nil {
+		return statePark + rand.Text()
+	}
+	// The nonce in it makes it unlike all others.
+	return statePark + p.ring.Seal(parkPurpose, []byte(p.holder), p.binding)
+}
+
+// parkBinding is what the names of an upstream's parked calls are bound to.
+func parkBinding(tenant, alias string) []byte {
+	b := binary.AppendUvarint(nil, uint64(len(tenant)))
+	return append(append(b, tenant...), alias...)
+}
+
+// HolderOf gives the address of the process that holds a parked call of an upstream,
+// as its Deps.Holder says. state is the requestState of a retry, raw JSON; ok is
+// false when it names no call that a process with the ring has parked: it may be a
+// server's own, whatever it looks like.
+func HolderOf(ring *seal.Ring, tenant, alias string, state []byte) (holder string, ok bool) {
+	text, ok := mcp.String(state, mcp.Span{End: len(state)})
+	if !ok {
+		return "", false
+	}
+	name, ok := strings.CutPrefix(text, statePark)
+	if !ok {
+		return "", false
+	}
+	plain, err := ring.Open(parkPurpose, name, parkBinding(tenant, alias))
+	return string(plain), err == nil
 }
 
 // put parks a call and gives the requestState that names it; false when there is
 // no room for it.
 func (p *parking) put(f *flight, who owner) (string, bool) {
-	state := statePark + rand.Text()
+	state := p.name()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || len(p.calls) >= p.max || p.perUser[who.principal] >= p.maxPerPrincipal {

@@ -10,6 +10,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/causeway-mcp/causeway/auth/seal"
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
 
@@ -263,5 +264,58 @@ func TestURLElicitationRequired(t *testing.T) {
 	visited = true
 	if r = mustSend(t, l, q.retry(r, `{"action":"accept"}`)); r.text() != "in" {
 		t.Errorf("the retry got %s", r.raw)
+	}
+}
+
+// The name of a parked call tells who holds it to those who have the ring, for its
+// upstream only. What a server makes up tells nothing.
+func TestHolderOf(t *testing.T) {
+	ring, foreign := seal.NewRandom(), seal.NewRandom()
+	conf := Config{Tenant: "acme", Alias: "ledger"}
+	name := func(deps Deps) string { return `"` + newParking(&conf, &deps).name() + `"` }
+	held := name(Deps{Ring: ring, Holder: "10.0.0.7:7000"})
+	tests := []struct {
+		name, tenant, alias, state string
+		want                       string
+		ok                         bool
+	}{
+		{"held", "acme", "ledger", held, "10.0.0.7:7000", true},
+		{"escaped", "acme", "ledger", strings.Replace(held, "p", `\u0070`, 1), "10.0.0.7:7000", true},
+		{"of another tenant", "acmel", "edger", held, "", false},
+		{"of another upstream", "acme", "travel", held, "", false},
+		{"of a process with other keys", "acme", "ledger", name(Deps{Ring: foreign, Holder: "10.0.0.7:7000"}), "", false},
+		{"of a single process", "acme", "ledger", name(Deps{}), "", false},
+		{"made up", "acme", "ledger", `"park:10.0.0.7:7000"`, "", false},
+		{"for another purpose", "acme", "ledger", `"park:` + ring.Seal("requestState", []byte("10.0.0.7:7000"), parkBinding("acme", "ledger")) + `"`, "", false},
+		{"without the prefix", "acme", "ledger", strings.Replace(held, "park:", "", 1), "", false},
+		{"no text", "acme", "ledger", "7", "", false},
+		{"cut off", "acme", "ledger", held[:len(held)-2], "", false},
+		{"nothing", "acme", "ledger", "", "", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, ok := HolderOf(ring, tt.tenant, tt.alias, []byte(tt.state))
+			if got != tt.want || ok != tt.ok {
+				t.Errorf("%q, %t, want %q, %t", got, ok, tt.want, tt.ok)
+			}
+		})
+	}
+	if again := name(Deps{Ring: ring, Holder: "10.0.0.7:7000"}); again == held {
+		t.Error("two calls have the same name")
+	}
+}
+
+// With a ring calls are parked and found again as without.
+func TestParkedUnderASealedName(t *testing.T) {
+	ring := seal.NewRandom()
+	l, _ := shake(t, stateful(asking(nil)))
+	l.parking.ring, l.parking.holder = ring, "here"
+	q := modern{method: mcp.MethodToolsCall, name: "greet", params: `"arguments":{},`, caps: allCaps}
+	first := mustSend(t, l, q)
+	if holder, ok := HolderOf(ring, "acme", "ledger", mcp.AppendQuote(nil, first.Result.RequestState)); holder != "here" || !ok {
+		t.Errorf("holder %q, %t", holder, ok)
+	}
+	if got := mustSend(t, l, q.retry(first, `{"action":"accept","content":{"name":"x"}}`)); got.text() != "accept x" {
+		t.Errorf("got %s", got.raw)
 	}
 }

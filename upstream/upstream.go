@@ -61,9 +61,9 @@ type Deps struct {
 	Tracer  trace.Tracer
 	Metrics *Metrics
 	Budget  *mcp.Budget
-	// Ring seals what clients carry about parked calls, and Holder is the address at
-	// which other replicas reach this process for them; both are empty where there
-	// are no others.
+	// Ring seals the names of parked calls, which clients carry, and Holder is the
+	// address at which other replicas reach this process for them; both are empty
+	// where there are no others. HolderOf reads it.
 	Ring   *seal.Ring
 	Holder string
 }
