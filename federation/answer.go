@@ -106,9 +106,7 @@ func (x *exchange) result(ctx context.Context, msg *mcp.Message, left time.Durat
 		if !msg.RequestState.IsString {
 			return nil, x.target.member.nonsense(classProtocol, "requestState is no string")
 		}
-		expires := x.domain.fed.now().Add(x.domain.fed.opts.Limits.StateTTL)
-		token := sealState(x.domain.fed.opts.Ring, b, msg.RequestState.In(msg.Raw), expires)
-		e.Replace(msg.RequestState.Span, mcp.AppendQuote(nil, token))
+		e.Replace(msg.RequestState.Span, mcp.AppendQuote(nil, x.sealState(b, msg.RequestState.In(msg.Raw))))
 	}
 	if left >= 0 {
 		e.SetMember(msg.Raw, msg.Result, "ttlMs", strconv.AppendInt(nil, left.Milliseconds(), 10))
@@ -119,6 +117,21 @@ func (x *exchange) result(ctx context.Context, msg *mcp.Message, left time.Durat
 		reply.ErrorType = "tool_error"
 	}
 	return reply, nil
+}
+
+// sealState wraps the upstream's requestState, and says who holds the call where
+// there are several replicas and it is parked in this one.
+func (x *exchange) sealState(b *stateBinding, state []byte) string {
+	opts := &x.domain.fed.opts
+	token := sealState(opts.Ring, b, state, x.domain.fed.now().Add(opts.Limits.StateTTL))
+	if opts.Cluster == nil {
+		return token
+	}
+	// Another holder than this replica is what a server has seen elsewhere and repeats.
+	if holder, ok := upstream.HolderOf(opts.Ring, b.tenant, b.alias, state); ok && holder == opts.Holder {
+		token = withHolder(opts.Ring, token, Elsewhere{Holder: holder, Alias: b.alias})
+	}
+	return token
 }
 
 // checkResultType refuses results that the client could not know

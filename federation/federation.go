@@ -21,6 +21,7 @@ var ErrNoEndpoint = errors.New("no such endpoint")
 // replica.
 type Elsewhere struct {
 	Holder string // the peer address of the replica, as upstream.Deps.Holder
+	Alias  string // of the upstream that it is about
 }
 
 // Error names the holder.

@@ -34,6 +34,9 @@ type Options struct {
 	Unloaded func(tenant string)
 	// Cluster is what the replicas of one gateway share; nil where there is one.
 	Cluster *Cluster
+	// Holder is the address at which other replicas reach this one, as upstream.Deps
+	// has it; empty where there are none.
+	Holder string
 	// Counters bound what tenants use; nil counts in this process alone.
 	Counters cache.Counters
 }

@@ -95,8 +95,12 @@ func (f *Federation) Check(ctx context.Context, e Endpoint) error {
 }
 
 // Handle answers one request (not subscriptions/listen). The error is an
-// *mcp.Error, an *upstream.Error, ErrNoEndpoint or that of a cancelled ctx.
+// *mcp.Error, an *upstream.Error, an *Elsewhere, ErrNoEndpoint or that of a
+// cancelled ctx.
 func (f *Federation) Handle(ctx context.Context, c *Call) (*Reply, error) {
+	if err := f.elsewhere(c); err != nil {
+		return nil, err // nothing was sent or counted, which the holder does
+	}
 	d, err := f.enter(ctx, c.Endpoint)
 	if err != nil {
 		return nil, err

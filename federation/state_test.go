@@ -38,6 +38,8 @@ func TestStateRoundTrip(t *testing.T) {
 func TestOpenStateRefuses(t *testing.T) {
 	ring, now := seal.NewRandom(), time.Unix(1_800_000_000, 0)
 	token := sealState(ring, testBinding(), []byte(`"s"`), now.Add(time.Minute))
+	second := sealState(ring, testBinding(), []byte(`"s"`), now.Add(time.Minute))
+	held := withHolder(ring, second, Elsewhere{Holder: "10.0.0.7:7000", Alias: "travel"})
 	other := func(change func(*stateBinding)) *stateBinding {
 		b := testBinding()
 		change(b)
@@ -64,6 +66,10 @@ func TestOpenStateRefuses(t *testing.T) {
 		{name: "cut", token: token[:len(token)-4]},
 		{name: "garbage", token: "garbage"},
 		{name: "empty", token: "-"},
+		{name: "with a holder made up", token: token + ".garbage"},
+		{name: "with an empty holder", token: token + "."},
+		{name: "with the holder of another call", token: token + strings.TrimPrefix(held, second)},
+		{name: "with two holders", token: withHolder(ring, withHolder(ring, token, Elsewhere{Holder: "a"}), Elsewhere{Holder: "b"})},
 		{name: "a cursor", token: sealCursor(ring, Endpoint{}, kindTools, cursor{last: "12345678"})},
 	}
 	for _, tt := range tests {
@@ -106,5 +112,50 @@ func wantRefused(t *testing.T, err error, text string) {
 	}
 	if diff := cmp.Diff(&mcp.Error{Code: mcp.CodeInvalidParams, Message: text}, got); diff != "" {
 		t.Errorf("error (-want +got):\n%s", diff)
+	}
+}
+
+// A token that tells its holder opens like others, and tells it to those alone who
+// have the ring.
+func TestElsewhere(t *testing.T) {
+	ring, now := seal.NewRandom(), time.Unix(1_800_000_000, 0)
+	plain := sealState(ring, testBinding(), []byte(`"s"`), now.Add(time.Minute))
+	there := Elsewhere{Holder: "10.0.0.7:7000", Alias: "travel"}
+	held := withHolder(ring, plain, there)
+	if quoted := string(mcp.AppendQuote(nil, held)); quoted != `"`+held+`"` {
+		t.Errorf("the token %q needs escapes in JSON", held)
+	}
+	if got, err := openState(ring, testBinding(), held, now); err != nil || string(got) != `"s"` {
+		t.Errorf("it came back as %s, %v", got, err)
+	}
+	tests := []struct {
+		name, state, holder string
+		single              bool
+		want                *Elsewhere
+	}{
+		{name: "another's", state: held, holder: "10.0.0.8:7000", want: &there},
+		{name: "ours", state: held, holder: "10.0.0.7:7000"},
+		{name: "nobody's", state: plain, holder: "10.0.0.8:7000"},
+		{name: "of no upstream", state: withHolder(ring, plain, Elsewhere{Holder: "x"}), want: &Elsewhere{Holder: "x"}},
+		{name: "without a cluster", state: held, holder: "10.0.0.8:7000", single: true},
+		{name: "with other keys", state: withHolder(seal.NewRandom(), plain, there)},
+		{name: "moved to another token", state: plain[1:] + strings.TrimPrefix(held, plain)},
+		{name: "made up", state: "park:10.0.0.7:7000"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := &Federation{opts: Options{Ring: ring, Holder: tt.holder, Cluster: &Cluster{}}}
+			if tt.single {
+				f.opts.Cluster = nil
+			}
+			var got *Elsewhere
+			err := f.elsewhere(&Call{Request: &mcp.Request{RequestState: mcp.Text{Value: tt.state, IsString: true}}})
+			if err != nil && !errors.As(err, &got) {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }
