@@ -7,7 +7,7 @@ import (
 
 // followers are those who are told of changes of a tenant's topics.
 type followers struct {
-	calling sync.Mutex // held while they are told, so that calls come one after the other
+	calling sync.Mutex // held while a change is made and told, so that calls come one after the other
 
 	mu   sync.Mutex
 	list map[string][]*follower
@@ -36,10 +36,12 @@ func (f *followers) add(tenant string, changed func(Change)) (stop func()) {
 	}
 }
 
-// tell tells those who follow the change's tenant.
-func (f *followers) tell(c Change) {
+// tell makes a change and tells those who follow its tenant, in the order in which
+// changes are made.
+func (f *followers) tell(change func() Change) {
 	f.calling.Lock()
 	defer f.calling.Unlock()
+	c := change()
 	f.mu.Lock()
 	list := f.list[c.Topic.Tenant]
 	f.mu.Unlock()

@@ -76,8 +76,11 @@ func (m *Memory) Generation(ctx context.Context, t Topic) (uint64, error) {
 // Invalidate implements Responses. With a param it looks at each entry of the
 // topic.
 func (m *Memory) Invalidate(ctx context.Context, t Topic, param string) (uint64, error) {
-	gen := m.raise(t, param)
-	m.follow.tell(Change{Topic: t, Param: param, Gen: gen})
+	var gen uint64
+	m.follow.tell(func() Change {
+		gen = m.raise(t, param)
+		return Change{Topic: t, Param: param, Gen: gen}
+	})
 	return gen, nil
 }
 
@@ -97,7 +100,8 @@ func (m *Memory) raise(t Topic, param string) uint64 {
 	return m.last
 }
 
-// Follow implements Responses. changed is called before Invalidate returns.
+// Follow implements Responses. changed is called before Invalidate returns, with
+// rising generations.
 func (m *Memory) Follow(tenant string, changed func(Change)) (stop func()) {
 	return m.follow.add(tenant, changed)
 }
