@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,8 +28,9 @@ const keyFile = "key"
 // given.
 type Deps struct {
 	Logger *slog.Logger
-	// Store is the registry; nil means the configuration's tenants, unchangeable.
-	Store tenant.Store
+	// Tenants are those of the configuration file; nil means the configuration's,
+	// unchangeable.
+	Tenants *tenant.Memory
 	// Ring seals; nil means the one that the configuration asks for.
 	Ring *seal.Ring
 	// Registry takes all metrics; nil means a new one that tells about the process
@@ -43,18 +45,16 @@ type Deps struct {
 }
 
 // FromConfig assembles a Gateway as a configuration describes it. A Config that
-// was made in code is validated here. Errors are config.Faults where the
-// configuration is wrong.
-func FromConfig(cfg *config.Config, deps Deps) (*Gateway, error) {
+// was made in code is validated here. ctx bounds how long a registry in Redis may
+// take to answer; the Redis that replicas share need not answer. Errors are
+// config.Faults where the configuration is wrong.
+func FromConfig(ctx context.Context, cfg *config.Config, deps Deps) (*Gateway, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	opts := OptionsFrom(cfg)
 	opts.Version = cmp.Or(deps.Version, opts.Version)
-	opts.Logger, opts.Tracer, opts.Store, opts.Ring = deps.Logger, deps.Tracer, deps.Store, deps.Ring
-	if opts.Store == nil {
-		opts.Store = tenant.NewMemory(cfg.Tenants)
-	}
+	opts.Logger, opts.Tracer, opts.Ring = deps.Logger, deps.Tracer, deps.Ring
 	if opts.Ring == nil {
 		var err error
 		if opts.Ring, err = NewRing(cfg, deps.LookupEnv); err != nil {
@@ -66,7 +66,21 @@ func FromConfig(cfg *config.Config, deps Deps) (*Gateway, error) {
 		registry = telemetry.NewRegistry()
 	}
 	opts.Registerer, opts.Gatherer = registry, registry
-	return New(opts)
+
+	opened := &opened{}
+	err := opened.registry(ctx, cfg, &deps, &opts)
+	if err == nil {
+		err = opened.shared(cfg, &deps, &opts)
+	}
+	var g *Gateway
+	if err == nil {
+		g, err = New(opts)
+	}
+	if err != nil {
+		return nil, errors.Join(err, opened.cleanups.run(ctx))
+	}
+	g.cleanups.list = append(opened.cleanups.list, g.cleanups.list...)
+	return g, nil
 }
 
 // NewRing makes the key ring that a configuration asks for: its keys, or else one
@@ -94,7 +108,7 @@ func NewRing(cfg *config.Config, lookupEnv func(string) (string, bool)) (*seal.R
 }
 
 // OptionsFrom gives the options that a configuration describes, with a cache of
-// the configured size. Store, Ring, Logger, Registerer, Gatherer and Tracer are
+// the configured size. Store, Cluster, Counters, Ring, Logger, Registerer, Gatherer and Tracer are
 // left to the caller.
 func OptionsFrom(cfg *config.Config) Options {
 	o := DefaultOptions()

@@ -143,7 +143,7 @@ func TestFromConfigRefuses(t *testing.T) {
 	cfg := config.Default()
 	cfg.Listen = "0.0.0.0:8080"
 	cfg.DataDir = t.TempDir()
-	_, err := FromConfig(cfg, Deps{Logger: slog.New(slog.DiscardHandler)})
+	_, err := FromConfig(t.Context(), cfg, Deps{Logger: slog.New(slog.DiscardHandler)})
 	var faults config.Faults
 	if !errors.As(err, &faults) || len(faults) != 1 || faults[0].Path != "listen" {
 		t.Errorf("error %v, want a fault of listen", err)

@@ -1,12 +1,23 @@
 package gateway
 
 import (
+	"context"
+	"log/slog"
 	"net/http"
+	"strings"
 	"sync/atomic"
+	"time"
 )
 
+// degradedInterval is how often it is looked whether what others do for the process
+// works, for the log.
+const degradedInterval = time.Second
+
 // health answers those who watch the process.
-type health struct{ state atomic.Int32 }
+type health struct {
+	state    atomic.Int32
+	degraded []func() string // each as Cluster.Degraded
+}
 
 // States of health.
 const (
@@ -15,15 +26,67 @@ const (
 	stateDraining
 )
 
+// newHealth makes the health of a gateway that is starting.
+func newHealth(opts *Options) *health {
+	h := &health{}
+	if opts.Cluster != nil {
+		h.degraded = append(h.degraded, opts.Cluster.Degraded)
+	}
+	if opts.StoreDegraded != nil {
+		h.degraded = append(h.degraded, opts.StoreDegraded)
+	}
+	return h
+}
+
+// degradation says all that does not work at the moment; empty when all does.
+func (h *health) degradation() string {
+	var all []string
+	for _, degraded := range h.degraded {
+		if what := degraded(); what != "" {
+			all = append(all, what)
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// watch logs when degradation begins, changes and ends, until ctx ends.
+func (h *health) watch(ctx context.Context, log *slog.Logger) {
+	tick := time.NewTicker(degradedInterval)
+	defer tick.Stop()
+	was := ""
+	for {
+		switch now := h.degradation(); {
+		case now == was:
+		case now == "":
+			log.Info("no longer degraded", "reason", was)
+			was = now
+		default:
+			log.Warn("degraded: requests are served, with less than all that replicas share", "reason", now)
+			was = now
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // live answers /livez: the process runs.
 func (h *health) live(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok") }
 
 // ready answers /readyz: 503 before the gateway serves and from the moment it
-// stops, so that nobody sends it new requests.
+// stops, so that nobody sends it new requests. What works less well than it should
+// is said with 200: it would be the same for all replicas, and a gateway without
+// any of them serves nobody.
 func (h *health) ready(w http.ResponseWriter, _ *http.Request) {
 	switch h.state.Load() {
 	case stateReady:
-		say(w, http.StatusOK, "ok")
+		text := "ok"
+		if what := h.degradation(); what != "" {
+			text = "degraded: " + what
+		}
+		say(w, http.StatusOK, text)
 	case stateDraining:
 		say(w, http.StatusServiceUnavailable, "draining")
 	default:

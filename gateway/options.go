@@ -49,7 +49,10 @@ type Options struct {
 	// used.
 	Upstream upstream.Config
 
-	Store  tenant.Store
+	Store tenant.Store
+	// StoreDegraded is Cluster.Degraded for Store; it may be nil.
+	StoreDegraded func() string
+
 	Cache  cache.Responses
 	Ring   *seal.Ring // seals cursors and requestState
 	Logger *slog.Logger
@@ -62,10 +65,13 @@ type Options struct {
 	Cluster *Cluster
 	// Counters bound what tenants use; nil counts in this process alone.
 	Counters cache.Counters
+	// QuotaFailClosed has calls that a quota bounds refused while Counters fail; else
+	// this process then counts alone.
+	QuotaFailClosed bool
 }
 
 // Cluster is what the replicas of one gateway share, and how they reach one
-// another. All fields must be given.
+// another. All fields must be given but PeerAddress.
 type Cluster struct {
 	federation.Cluster
 	// Values keeps what the sessions of handshake clients have set.
@@ -160,8 +166,25 @@ func (o *Options) validate() error {
 	f.given("Logger", o.Logger != nil)
 	f.given("Registerer", o.Registerer != nil)
 	f.given("Gatherer", o.Gatherer != nil)
+	if o.Cluster != nil {
+		o.Cluster.validate(f)
+	}
 	o.Limits.validate(f)
 	return errors.Join(f.list...)
+}
+
+func (c *Cluster) validate(f *faults) {
+	f.given("Cluster.Replica", c.Replica != "")
+	f.given("Cluster.Lists", c.Lists != nil)
+	f.given("Cluster.Leases", c.Leases != nil)
+	f.given("Cluster.Boards", c.Boards != nil)
+	f.given("Cluster.Bus", c.Bus != nil)
+	f.given("Cluster.Values", c.Values != nil)
+	f.given("Cluster.Degraded", c.Degraded != nil)
+	f.address("Cluster.PeerListen", c.PeerListen)
+	if c.PeerAddress != "" {
+		f.address("Cluster.PeerAddress", c.PeerAddress)
+	}
 }
 
 func (l *Limits) validate(f *faults) {

@@ -19,7 +19,7 @@ type reloader struct {
 	path    string
 	loader  config.Loader
 	log     *slog.Logger
-	store   *tenant.Memory
+	tenants *tenant.Memory // those of the file
 	started *config.Config // what the process runs with, but for tenants
 
 	seen      [sha256.Size]byte // the content that was last taken over or refused
@@ -90,7 +90,7 @@ func (r *reloader) apply(data []byte, digest [sha256.Size]byte) {
 	for _, key := range config.NeedRestart(r.started, next) {
 		r.log.Warn("a changed key takes effect with a restart only", "file", r.path, "key", key)
 	}
-	r.store.Replace(next.Tenants)
+	r.tenants.Replace(next.Tenants)
 	r.log.Info("configuration reloaded", "file", r.path, "tenants", len(next.Tenants), "upstreams", countUpstreams(next))
 }
 

@@ -38,7 +38,7 @@ func newReloader(t *testing.T, path, text string) (r *reloader, logs *bytes.Buff
 	return &reloader{
 		path:    path,
 		log:     slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{ReplaceAttr: plain})),
-		store:   tenant.NewMemory(cfg.Tenants),
+		tenants: tenant.NewMemory(cfg.Tenants),
 		started: cfg,
 		seen:    sha256.Sum256([]byte(text)),
 	}, logs
@@ -58,7 +58,7 @@ func replaceFile(t *testing.T, path, text string) {
 
 func names(t *testing.T, r *reloader) string {
 	t.Helper()
-	list, err := r.store.Names(t.Context())
+	list, err := r.tenants.Names(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestWatch(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "causeway.yaml")
 	r, _ := newReloader(t, path, "tenants: [{name: a}]")
 	changes := make(chan string, 8)
-	defer r.store.Watch(t.Context(), func(name string) { changes <- name })()
+	defer r.tenants.Watch(t.Context(), func(name string) { changes <- name })()
 	ctx, cancel := context.WithCancel(t.Context())
 	hangups, ticks := make(chan os.Signal), make(chan time.Time)
 	var work sync.WaitGroup
@@ -207,7 +207,7 @@ func TestReloadKeepsDirectories(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.hangup()
-	reloaded, err := r.store.Tenant(t.Context(), "a")
+	reloaded, err := r.tenants.Tenant(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func runServe(ctx context.Context, hangups <-chan os.Signal, args []string, stdo
 	}
 	reload := &reloader{
 		path: *files.path, loader: loader, log: log,
-		store: tenant.NewMemory(cfg.Tenants), started: cfg, seen: sha256.Sum256(data),
+		tenants: tenant.NewMemory(cfg.Tenants), started: cfg, seen: sha256.Sum256(data),
 	}
 	var faults config.Faults
 	switch err := serve(ctx, hangups, reload); {
@@ -72,9 +72,9 @@ func serve(ctx context.Context, hangups <-chan os.Signal, r *reloader) (err erro
 		return err
 	}
 	defer flush(ctx, tracing, r.log)
-	gw, err := gateway.FromConfig(r.started, gateway.Deps{
+	gw, err := gateway.FromConfig(ctx, r.started, gateway.Deps{
 		Logger:    r.log,
-		Store:     r.store,
+		Tenants:   r.tenants,
 		Tracer:    tracing.Provider.Tracer(telemetry.ServiceName),
 		Version:   version(info),
 		LookupEnv: os.LookupEnv,

@@ -62,7 +62,7 @@ func Start(tb testing.TB, conf string) *Gateway {
 	}
 	cfg.DataDir = tb.TempDir()
 	log := slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	gw, err := gateway.FromConfig(cfg, gateway.Deps{Logger: log, Version: "test"})
+	gw, err := gateway.FromConfig(tb.Context(), cfg, gateway.Deps{Logger: log, Version: "test"})
 	if err != nil {
 		tb.Fatal(err)
 	}

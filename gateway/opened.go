@@ -1,0 +1,79 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+
+	"github.com/causeway-mcp/causeway/cache"
+	"github.com/causeway-mcp/causeway/cache/redis"
+	"github.com/causeway-mcp/causeway/federation"
+	"github.com/causeway-mcp/causeway/federation/tenant"
+	"github.com/causeway-mcp/causeway/gateway/config"
+)
+
+// opened is what a configuration has opened beside the gateway itself, and what
+// closes it after the gateway.
+type opened struct{ cleanups cleanups }
+
+// registry sets Store to the tenants of the file, before those of the registry.
+func (o *opened) registry(_ context.Context, cfg *config.Config, deps *Deps, opts *Options) error {
+	file := deps.Tenants
+	if file == nil {
+		file = tenant.NewMemory(cfg.Tenants)
+	}
+	opts.Store = file
+	return nil
+}
+
+// shared sets Cache, Cluster and Counters to what replicas share, where there are
+// several. Redis need not be reachable.
+func (o *opened) shared(cfg *config.Config, deps *Deps, opts *Options) error {
+	if cfg.Redis == nil {
+		return nil
+	}
+	conn, err := cfg.RedisConnection(deps.LookupEnv)
+	if err != nil {
+		return err
+	}
+	store, err := redis.Open(redis.Options{
+		Connection: conn,
+		Prefix:     cfg.Redis.Prefix,
+		Timeout:    cfg.Redis.Timeout,
+		Logger:     opts.Logger,
+		Metrics:    opts.Registerer,
+	})
+	if err != nil {
+		return err
+	}
+	o.cleanups.push("shared Redis", func(context.Context) error { return store.Close() })
+	responses := redis.NewResponses(store, cache.NewMemory(cfg.Limits.CacheBytes))
+	o.close("cached responses", responses)
+	lists := redis.NewResponses(store, nil)
+	o.close("shared lists", lists)
+
+	opts.Cache = responses
+	opts.Counters = store
+	opts.QuotaFailClosed = cfg.Redis.Limits == config.LimitsClosed
+	opts.Cluster = &Cluster{
+		Cluster: federation.Cluster{
+			Replica: rand.Text(), // 130 random bits: no two are ever the same
+			Lists:   lists,
+			Leases:  store,
+			Boards:  store,
+			Bus:     store,
+		},
+		Values:      store,
+		PeerListen:  cfg.PeerListen(),
+		PeerAddress: cfg.Peer.Address,
+		Degraded:    store.Degraded,
+	}
+	return nil
+}
+
+// close closes r when the gateway has stopped.
+func (o *opened) close(name string, r *redis.Responses) {
+	o.cleanups.push(name, func(context.Context) error {
+		r.Close()
+		return nil
+	})
+}
