@@ -3,6 +3,7 @@ package federation
 import (
 	"time"
 
+	"github.com/causeway-mcp/causeway/cache"
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
 
@@ -75,6 +76,7 @@ type segment struct {
 	ttl      time.Duration
 	public   bool
 	gen      uint64
+	fence    cache.Fence // under which it was fetched, on whichever replica; zero without a Cluster
 	digest   [32]byte    // of all items: equal digests mean equal lists
 	extras   []byte      // other members of the first page's result, each with a comma before it
 	meta     []byte      // `_meta` of the first page's result

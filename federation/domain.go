@@ -10,7 +10,6 @@ import (
 	"github.com/causeway-mcp/causeway/cache"
 	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/upstream"
-	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
 
 // member is one upstream of a tenant under one version of its configuration,
@@ -110,15 +109,6 @@ func (m *member) counted(k kind, n int) {
 	}
 }
 
-// forgetReads drops what is cached of the member's resources: if the same
-// registration comes back, it may be another server.
-func (m *member) forgetReads() {
-	topic := m.topic(mcp.MethodResourcesRead)
-	if _, err := m.domain.fed.opts.Cache.Invalidate(m.domain.ctx, topic, ""); err != nil {
-		m.domain.log.Warn("invalidate the cache", "upstream", m.conf.Alias, "method", topic.Method, "error", err)
-	}
-}
-
 // domain is one tenant at run time.
 type domain struct {
 	fed  *Federation
@@ -130,7 +120,8 @@ type domain struct {
 	held atomic.Int64 // who uses it now: it is not idle
 	busy atomic.Int64 // requests under way
 
-	roster atomic.Pointer[roster]
+	roster   atomic.Pointer[roster]
+	unfollow func() // ends what follow began
 
 	ctx    context.Context // ends when the domain is closed
 	cancel context.CancelFunc
@@ -147,6 +138,7 @@ func newDomain(f *Federation, t *tenant.Tenant) *domain {
 	d.ctx, d.cancel = context.WithCancel(f.ctx)
 	d.hub = newHub(d)
 	d.roster.Store(newRoster(d, t, nil))
+	d.follow()
 	return d
 }
 
@@ -165,9 +157,7 @@ func (d *domain) configure(t *tenant.Tenant) {
 		gone = next.without(old) // the domain is closed
 	}
 	closeAll(gone)
-	for _, m := range gone {
-		m.forgetReads()
-	}
+	forgetAll(gone)
 }
 
 // closeAll lets the clients of members go side by side, since a stubborn program
@@ -194,6 +184,7 @@ func (d *domain) run(work func(ctx context.Context)) bool {
 
 // close ends all that the domain does, and waits for it.
 func (d *domain) close() {
+	d.unfollow()
 	d.hub.close()
 	d.mu.Lock()
 	d.closed = true

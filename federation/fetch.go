@@ -24,21 +24,29 @@ import (
 var ownCapabilities = []byte(`{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{},"context":{}},"roots":{},` +
 	`"extensions":{"` + mcp.ExtensionTasks + `":{},"` + mcp.ExtensionUI + `":{"mimeTypes":["text/html;profile=mcp-app"]}}}`)
 
-// load fetches all pages of one list, or the discovery, from the upstream.
+// load gives one list, or the discovery, from the upstream, which is not asked for
+// what it does not offer.
 func (m *member) load(ctx context.Context, k kind) (*segment, error) {
+	if k != kindDiscover && !m.offers(ctx, k) {
+		return m.builder(k).finish(), nil
+	}
+	seg, _, err := m.loadAll(ctx, k)
+	return seg, err
+}
+
+// loadAll fetches all pages of one list, or the discovery, from the upstream. It
+// also gives the messages that it is made of.
+func (m *member) loadAll(ctx context.Context, k kind) (*segment, [][]byte, error) {
 	if k == kindDiscover {
 		return m.loadDiscover(ctx)
 	}
-	if !m.offers(ctx, k) {
-		return m.builder(k).finish(), nil
-	}
 	for range maxRestarts {
-		seg, err := m.loadPages(ctx, k)
+		seg, pages, err := m.loadPages(ctx, k)
 		if err != errCursorRefused {
-			return seg, err
+			return seg, pages, err
 		}
 	}
-	return nil, m.nonsense(upstream.ClassRejected, "%s refuses its own cursors", k.method())
+	return nil, nil, m.nonsense(upstream.ClassRejected, "%s refuses its own cursors", k.method())
 }
 
 // errCursorRefused tells that an upstream does not know a cursor of its own any
@@ -47,41 +55,43 @@ func (m *member) load(ctx context.Context, k kind) (*segment, error) {
 var errCursorRefused = errors.New("the cursor was refused")
 
 // loadPages fetches all pages of one list.
-func (m *member) loadPages(ctx context.Context, k kind) (*segment, error) {
+func (m *member) loadPages(ctx context.Context, k kind) (*segment, [][]byte, error) {
 	b := m.builder(k)
+	var pages [][]byte
 	var params []mcp.Param
 	seen := map[string]bool{}
 	for page := 1; ; page++ {
 		if page > m.domain.fed.opts.Limits.MaxPages {
-			return nil, m.nonsense(upstream.ClassTooLarge, "more than %d pages", m.domain.fed.opts.Limits.MaxPages)
+			return nil, nil, m.nonsense(upstream.ClassTooLarge, "more than %d pages", m.domain.fed.opts.Limits.MaxPages)
 		}
 		msg, err := m.ask(ctx, k.method(), params)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if msg.Kind == mcp.KindError {
 			switch {
 			case msg.Code == mcp.CodeMethodNotFound && page == 1:
-				return b.finish(), nil
+				return b.finish(), pages, nil
 			case msg.Code == mcp.CodeInvalidParams && page > 1:
-				return nil, errCursorRefused
+				return nil, nil, errCursorRefused
 			}
-			return nil, m.nonsense(upstream.ClassRejected, "%s answered with error %d", k.method(), msg.Code)
+			return nil, nil, m.nonsense(upstream.ClassRejected, "%s answered with error %d", k.method(), msg.Code)
 		}
 		if err := b.page(msg); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+		pages = append(pages, msg.Raw)
 		// An empty string is a cursor, and an empty page is not the end
 		// (2026-07-28, server/utilities/pagination).
 		if !msg.NextCursor.Ok() {
-			return b.finish(), nil
+			return b.finish(), pages, nil
 		}
 		cursor := string(msg.NextCursor.In(msg.Raw))
 		if !msg.NextCursor.IsString {
-			return nil, m.nonsense(upstream.ClassProtocol, "nextCursor is no string")
+			return nil, nil, m.nonsense(upstream.ClassProtocol, "nextCursor is no string")
 		}
 		if seen[cursor] {
-			return nil, m.nonsense(upstream.ClassProtocol, "the cursors of %s form a loop", k.method())
+			return nil, nil, m.nonsense(upstream.ClassProtocol, "the cursors of %s form a loop", k.method())
 		}
 		seen[cursor] = true
 		params = []mcp.Param{{Key: "cursor", Value: []byte(cursor)}}
@@ -321,16 +331,21 @@ func (m *member) ttlOf(msg *mcp.Message, absent time.Duration) time.Duration {
 }
 
 // loadDiscover asks server/discover.
-func (m *member) loadDiscover(ctx context.Context) (*segment, error) {
+func (m *member) loadDiscover(ctx context.Context) (*segment, [][]byte, error) {
 	msg, err := m.ask(ctx, mcp.MethodDiscover, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if msg.Kind == mcp.KindError {
-		return nil, m.nonsense(upstream.ClassRejected, "server/discover answered with error %d", msg.Code)
+		return nil, nil, m.nonsense(upstream.ClassRejected, "server/discover answered with error %d", msg.Code)
 	}
+	return m.discoverSegment(msg), [][]byte{msg.Raw}, nil
+}
+
+// discoverSegment makes the segment of a DiscoverResult.
+func (m *member) discoverSegment(msg *mcp.Message) *segment {
 	raw := msg.Result.In(msg.Raw)
-	seg := &segment{
+	return &segment{
 		kind:     kindDiscover,
 		fetched:  m.domain.fed.now(),
 		ttl:      m.ttlOf(msg, m.defaultListTTL()),
@@ -338,7 +353,6 @@ func (m *member) loadDiscover(ctx context.Context) (*segment, error) {
 		digest:   sha256.Sum256(raw),
 		discover: readDiscover(raw),
 	}
-	return seg, nil
 }
 
 // readDiscover reads what the gateway needs of a DiscoverResult.

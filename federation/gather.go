@@ -39,7 +39,9 @@ func (s *slot) begin(now time.Time) (p part, f *flight, wait time.Duration) {
 		s.count(cacheStale)
 		return s.fallback(now, reasonPending), nil, 0
 	}
-	s.count(cacheMiss)
+	if s.member.cluster() == nil {
+		s.count(cacheMiss)
+	}
 	wait = s.member.listWait()
 	if valid && cur.ttl == 0 {
 		wait = min(wait, s.member.domain.fed.opts.Limits.RevalidateWait)
@@ -123,7 +125,14 @@ func (d *domain) gather(ctx context.Context, members []*member, k kind) []part {
 		}
 	}
 	waited := len(waits) > 0
-	for round := 0; len(waits) > 0 && await(ctx, start, waits); round++ {
+	for round := 0; len(waits) > 0; round++ {
+		there := await(ctx, start, waits)
+		if round == 0 {
+			countFetched(waits)
+		}
+		if !there {
+			break
+		}
 		now = d.fed.now()
 		for _, w := range waits {
 			parts[w.index] = w.slot.settle(w.flight, now)
@@ -174,10 +183,29 @@ func await(ctx context.Context, start time.Time, waits []waiting) bool {
 	return ctx.Err() == nil
 }
 
+// countFetched adds to the cache metric what begin could not know: with a Cluster, a
+// list that is waited for may come from what another replica had stored.
+func countFetched(waits []waiting) {
+	for _, w := range waits {
+		s := w.slot
+		if s.member.cluster() == nil {
+			continue
+		}
+		s.mu.Lock()
+		outcome := cacheMiss
+		if w.flight.stored {
+			outcome = cacheHit
+		}
+		s.mu.Unlock()
+		s.count(outcome)
+	}
+}
+
 // reread fetches one list of several members anew, each folded with a fetch that
-// is under way, and waits for them as a list would. The outcome is read from the
-// catalogue.
-func (d *domain) reread(ctx context.Context, members []*member, k kind) {
+// is under way, and waits for them as a list would. With a Cluster, what another
+// replica has fetched later than this one is looked at first; found tells whether
+// that is enough. The outcome is read from the catalogue.
+func (d *domain) reread(ctx context.Context, members []*member, k kind, found func() bool) {
 	start := time.Now()
 	var waits []waiting
 	for _, m := range members {
@@ -190,6 +218,22 @@ func (d *domain) reread(ctx context.Context, members []*member, k kind) {
 		}
 	}
 	d.settleAll(ctx, start, waits)
+	if d.fed.opts.Cluster == nil || found() {
+		return
+	}
+	var again []waiting
+	for _, w := range waits {
+		s := w.slot
+		s.mu.Lock()
+		if w.flight.stored {
+			if s.flight == nil || !s.flight.asking {
+				s.wish()
+			}
+			again = append(again, waiting{slot: s, flight: s.fetch(), wait: w.wait})
+		}
+		s.mu.Unlock()
+	}
+	d.settleAll(ctx, start, again)
 }
 
 // look waits for those of the member's lists that are not known, at the same
@@ -206,6 +250,7 @@ func (m *member) look(ctx context.Context, kinds ...kind) {
 		}
 	}
 	m.domain.settleAll(ctx, start, waits)
+	countFetched(waits)
 }
 
 // settleAll waits for fetches and notes which of them are late.

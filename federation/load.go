@@ -158,9 +158,7 @@ func (f *Federation) changed(name string) {
 	t, err := f.opts.Store.Tenant(f.ctx, name)
 	switch {
 	case errors.Is(err, tenant.ErrNotFound):
-		for _, m := range d.current().members {
-			m.forgetReads()
-		}
+		forgetAll(d.current().members)
 		f.drop(name, d)
 	case err != nil:
 		f.log.Error("load changed tenant", "tenant", name, "error", err)

@@ -61,7 +61,7 @@ func (d *roster) resolve(ctx context.Context, c *Call, k kind, exposed string) (
 		return t, nil
 	}
 	candidates := d.candidates(c.Endpoint.Alias, exposed)
-	d.reread(ctx, candidates, k)
+	d.reread(ctx, candidates, k, func() bool { return d.lookup(c.Endpoint.Alias, k, exposed) != nil })
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -135,8 +135,9 @@ func (d *roster) locateBare(ctx context.Context, uri string) (*target, error) {
 	if t := d.bareOwner(bare, uri); t != nil {
 		return t, nil
 	}
-	d.reread(ctx, bare, kindResources)
-	d.reread(ctx, bare, kindTemplates)
+	found := func() bool { return d.bareOwner(bare, uri) != nil }
+	d.reread(ctx, bare, kindResources, found)
+	d.reread(ctx, bare, kindTemplates, found)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

@@ -30,6 +30,8 @@ type slot struct {
 
 	reading bool      // it is read until it could be had
 	due     time.Time // from when on that reading counts
+
+	shared sharing
 }
 
 // flight is one fetch that callers fold into.
@@ -38,24 +40,17 @@ type flight struct {
 	done  chan struct{} // closed when seg and err are set
 	seg   *segment
 	err   error
+
+	// With a Cluster, guarded by the slot:
+	asking  bool   // the upstream is asked, not what others have stored
+	stored  bool   // it came from what others had stored before it began
+	shared  bool   // it came from another replica
+	honours uint64 // the wishes that it makes true
 }
 
 // known gives the member's current segment without waiting; nil when there is
 // none. It may be stale or invalidated.
 func (m *member) known(k kind) *segment { return m.slots[k].cur.Load() }
-
-// invalidate tells that the list has changed at the upstream: it raises the
-// generation, so that the current segment is not served while it is refreshed.
-func (m *member) invalidate(ctx context.Context, k kind) {
-	s := &m.slots[k]
-	s.mu.Lock()
-	s.gen++
-	s.told = true
-	s.mu.Unlock()
-	if _, err := m.domain.fed.opts.Cache.Invalidate(ctx, m.topic(k.method()), ""); err != nil {
-		m.domain.log.Warn("invalidate the cache", "upstream", m.conf.Alias, "method", k.method(), "error", err)
-	}
-}
 
 // refresh fetches the list, folded with a fetch that is under way, and waits for
 // it within ctx. A fetch that an invalidation overtakes starts again by itself.
@@ -67,9 +62,12 @@ func (m *member) refresh(ctx context.Context, k kind) (*segment, error) {
 	return f.wait(ctx, m)
 }
 
-// anew is refresh with a fetch that begins from now on.
+// anew is refresh with a fetch that begins from now on, on whichever replica.
 func (m *member) anew(ctx context.Context, k kind) (*segment, error) {
 	s, since := &m.slots[k], time.Now()
+	s.mu.Lock()
+	s.wish()
+	s.mu.Unlock()
 	for {
 		s.mu.Lock()
 		f := s.fetch()
@@ -98,7 +96,7 @@ func (s *slot) fetch() *flight {
 	}
 	f := &flight{begun: time.Now(), done: make(chan struct{})}
 	started := s.member.domain.run(func(ctx context.Context) {
-		seg, err := s.walk(ctx)
+		seg, err := s.walk(ctx, f)
 		s.land(f, seg, err)
 	})
 	if !started {
@@ -115,7 +113,10 @@ func (s *slot) fetch() *flight {
 const maxRestarts = 3
 
 // walk fetches the list until no invalidation came in between.
-func (s *slot) walk(ctx context.Context) (seg *segment, err error) {
+func (s *slot) walk(ctx context.Context, f *flight) (seg *segment, err error) {
+	if s.member.cluster() != nil {
+		return s.walkShared(ctx, f)
+	}
 	for range maxRestarts {
 		s.mu.Lock()
 		gen := s.gen
@@ -176,6 +177,9 @@ func (s *slot) take(seg *segment) bool {
 		announced: s.told && seg.gen == s.gen,
 	}
 	s.cur.Store(seg)
+	if s.flight != nil {
+		s.shared.granted = max(s.shared.granted, s.flight.honours)
+	}
 	s.flight, s.err, s.late, s.missed = nil, nil, false, false
 	s.told = s.told && !n.announced
 	s.mu.Unlock()
@@ -183,6 +187,21 @@ func (s *slot) take(seg *segment) bool {
 		hub.changed(s.member, s.kind, n)
 	}
 	return n.other
+}
+
+// adopt makes seg, which has expired, the current segment if there is none.
+func (s *slot) adopt(seg *segment) {
+	hub := s.member.domain.hub
+	hub.mu.Lock()
+	defer hub.mu.Unlock()
+	s.mu.Lock()
+	adopted := s.gen == seg.gen && s.cur.CompareAndSwap(nil, seg)
+	first := !s.missed
+	s.missed = s.missed && !adopted
+	s.mu.Unlock()
+	if adopted {
+		hub.changed(s.member, s.kind, news{other: true, first: first})
+	}
 }
 
 // expire drops a segment that is too old to be shown: what cannot be listed
