@@ -1,0 +1,128 @@
+package tenant
+
+// AuthMode says how a tenant's callers show who they are.
+type AuthMode string
+
+// Modes.
+const (
+	AuthNone  AuthMode = "none"  // anybody may call
+	AuthOAuth AuthMode = "oauth" // with an access token of one of the issuers, or an API key
+	AuthKeys  AuthMode = "keys"  // with an API key only
+)
+
+// Auth says who may use a tenant at all.
+type Auth struct {
+	Mode    AuthMode // empty for AuthNone
+	Issuers []Issuer
+	// Scopes are needed for any use.
+	Scopes []string
+	// Implies gives the scopes that a broader one stands for.
+	Implies map[string][]string
+}
+
+// Issuer is an authorization server whose tokens are accepted.
+type Issuer struct {
+	Issuer string // its identifier, compared exactly (RFC 8414, section 2)
+	// Audiences are accepted besides the endpoint's canonical resource URI.
+	Audiences []string
+	// GroupsClaim, TenantClaim and ScopeClaim name claims of its tokens; a dot leads
+	// into an object. Empty means none, none and "scope".
+	GroupsClaim, TenantClaim, ScopeClaim string
+	// TenantValue is what TenantClaim must hold; empty for the tenant's name.
+	TenantValue string
+	// Algorithms are the accepted signatures; empty for RS256, PS256, ES256, ES384
+	// and EdDSA. None is symmetric.
+	Algorithms []string
+	// JWKSURL is where its keys are, where it publishes no metadata.
+	JWKSURL string
+	// Introspection asks the issuer about tokens that are no JWTs (RFC 7662).
+	Introspection *Introspection
+	// Private allows the issuer to be at a private or loopback address.
+	Private bool
+}
+
+// Introspection is how an issuer is asked about opaque tokens.
+type Introspection struct {
+	URL          string // empty for that of the issuer's metadata
+	ClientID     string
+	ClientSecret Secret
+}
+
+// Secret is a secret value: a reference to the environment or a file, which only
+// the configuration file may hold, or the value sealed by the key ring. At most one
+// field is set.
+type Secret struct{ Env, File, Sealed string }
+
+// IsZero tells whether there is none.
+func (s Secret) IsZero() bool { return s == Secret{} }
+
+// Host is a host name that a tenant owns: its endpoints are there without the
+// tenant's name in their paths.
+type Host struct {
+	Name string // as in the Host header, without a port
+	URL  string // the base URL that clients know
+}
+
+// CredentialMode says what the gateway shows an upstream.
+type CredentialMode string
+
+// Modes.
+const (
+	CredentialNone     CredentialMode = "none"
+	CredentialBearer   CredentialMode = "bearer"
+	CredentialHeaders  CredentialMode = "headers"
+	CredentialClient   CredentialMode = "client_credentials" // RFC 6749, section 4.4
+	CredentialExchange CredentialMode = "token_exchange"     // RFC 8693
+	CredentialUser     CredentialMode = "user_oauth"         // authorization code with PKCE, for each user
+	CredentialForward  CredentialMode = "forward"            // named headers of the client
+)
+
+// Registration says how the gateway becomes a client of an upstream's
+// authorization server.
+type Registration string
+
+// Ways.
+const (
+	RegistrationStatic   Registration = "static"   // ClientID and ClientSecret are configured
+	RegistrationMetadata Registration = "metadata" // the gateway's own Client ID Metadata Document
+	RegistrationDynamic  Registration = "dynamic"  // RFC 7591
+)
+
+// Credential is how an upstream is shown who calls.
+type Credential struct {
+	Mode    CredentialMode // empty for CredentialNone
+	Token   Secret         // of bearer
+	Headers []SecretHeader // of headers, sorted by name
+	Forward []string       // of forward: names of request headers; never Authorization or Cookie
+
+	// Issuer is the upstream's authorization server; empty to ask the upstream
+	// (RFC 9728). TokenURL is its token endpoint; empty to ask the issuer.
+	Issuer, TokenURL   string
+	Audience, Resource string // Resource is empty for the upstream's URL
+	ClientID           string
+	ClientSecret       Secret
+	Scopes             []string
+	Registration       Registration // empty for static where ClientID is set, else metadata
+}
+
+// SecretHeader is a header line whose value is secret.
+type SecretHeader struct {
+	Name  string
+	Value Secret
+}
+
+// PerUser tells whether each user has a credential of its own, so that what an
+// upstream shows may differ between them.
+func (c Credential) PerUser() bool {
+	return c.Mode == CredentialExchange || c.Mode == CredentialUser
+}
+
+// Pinning says what happens when the definition of a tool changes.
+type Pinning string
+
+// Ways.
+const (
+	PinNone  Pinning = ""      // changes are shown
+	PinFirst Pinning = "first" // what is seen first is approved; changes are hidden until they are
+	PinAll   Pinning = "all"   // nothing is shown before it is approved
+)
