@@ -5,13 +5,19 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	goredis "github.com/redis/go-redis/v9"
+	"github.com/sony/gobreaker/v2"
 
 	"github.com/causeway-mcp/causeway/cache"
 )
@@ -59,8 +65,14 @@ const (
 
 // Store is the shared state in one Redis.
 type Store struct {
-	opts   Options
-	client goredis.UniversalClient
+	opts    Options
+	client  goredis.UniversalClient
+	breaker *gobreaker.CircuitBreaker[struct{}]
+	health  *health
+	bus     *bus
+
+	cancel context.CancelFunc
+	work   sync.WaitGroup
 }
 
 var (
@@ -71,36 +83,67 @@ var (
 	_ cache.Counters = (*Store)(nil)
 )
 
-// Dial makes a client of a Redis. It does not connect yet. Errors never hold a
-// password. timeout bounds one operation.
-func Dial(c Connection, timeout time.Duration) (goredis.UniversalClient, error) { panic("stub") }
-
 // Open makes a Store. Redis need not be reachable: the Store is degraded until it
 // is.
-func Open(opts Options) (*Store, error) { panic("stub") }
+func Open(opts Options) (*Store, error) {
+	if strings.ContainsAny(opts.Prefix, "{}") {
+		return nil, errors.New("redis: a prefix with braces would undo what they mean in keys")
+	}
+	opts.Prefix = cmp.Or(opts.Prefix, DefaultPrefix)
+	opts.Timeout = cmp.Or(opts.Timeout, DefaultTimeout)
+	opts.PollInterval = cmp.Or(opts.PollInterval, DefaultPollInterval)
+	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
+	client, err := Dial(opts.Connection, max(opts.Timeout, probeTimeout))
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{opts: opts, client: client}
+	up := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name:        "causeway_redis_up",
+		Help:        "Whether Redis answers and takes writes.",
+		ConstLabels: prometheus.Labels{"use": "cache"},
+	})
+	if opts.Metrics != nil {
+		if err := opts.Metrics.Register(up); err != nil {
+			return nil, errors.Join(fmt.Errorf("redis: %w", err), client.Close())
+		}
+	}
+	s.health = newHealth(opts.Logger, up)
+	s.breaker = newBreaker(s.health.silent)
+	s.bus = newBus(func(ctx context.Context) *goredis.PubSub { return client.Subscribe(ctx) })
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = func() {
+		cancel()
+		if opts.Metrics != nil {
+			opts.Metrics.Unregister(up)
+		}
+	}
+	s.work.Go(func() { s.watch(ctx) })
+	s.work.Go(func() { s.bus.run(ctx) })
+	return s, nil
+}
 
-// Close ends all that the Store does.
-func (s *Store) Close() error { panic("stub") }
+// Close ends all that the Store does, subscriptions too.
+func (s *Store) Close() error {
+	s.cancel()
+	s.work.Wait()
+	s.bus.end()
+	if err := s.client.Close(); err != nil {
+		return fmt.Errorf("close redis: %w", err)
+	}
+	return nil
+}
 
 // Degraded says in a few words what does not work at the moment: that Redis cannot
 // be reached, or takes no writes; empty when all is well.
-func (s *Store) Degraded() string { panic("stub") }
-
-// guard runs one operation within the Store's timeout, unless the breaker is open.
-// Every use of the client on behalf of a request goes through it.
-func (s *Store) guard(ctx context.Context, op func(ctx context.Context) error) error { panic("stub") }
-
-// Responses is a cache.Responses in a Store, with a cache.Memory in front unless it
-// is nil.
-type Responses struct {
-	store *Store
-	near  *cache.Memory
+func (s *Store) Degraded() string {
+	if s.breaker.State() != gobreaker.StateClosed {
+		return troubleSilent
+	}
+	return s.health.get()
 }
 
-var _ cache.Responses = (*Responses)(nil)
-
-// NewResponses makes it. Close ends what it does in the background.
-func NewResponses(s *Store, near *cache.Memory) *Responses { panic("stub") }
-
-// Close ends what runs in the background.
-func (r *Responses) Close() { panic("stub") }
+// OnRecovered has f called each time that Redis works again after Degraded told of
+// something, also the first time, until stop is called. Calls come one after the
+// other; no call runs when stop has returned. f must not block, nor call stop.
+func (s *Store) OnRecovered(f func()) (stop func()) { return s.health.add(f) }
