@@ -16,6 +16,13 @@ func TestMemory(t *testing.T) {
 	})
 }
 
+func TestMemoryRegistry(t *testing.T) {
+	tenanttest.TestRegistry(t, func(*testing.T) (a, b tenant.Registry) {
+		r := tenant.NewMemoryRegistry()
+		return r, r
+	})
+}
+
 // TestMemoryOrder holds what Replace promises beyond the Store: watchers have
 // been called, in the order of the names, when it returns.
 func TestMemoryOrder(t *testing.T) {
