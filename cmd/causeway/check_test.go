@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/causeway-mcp/causeway/cache/redistest"
 )
 
 // writeFile makes a file in a directory of the test's own and gives its path.
@@ -41,6 +43,12 @@ func TestCheck(t *testing.T) {
 			1, "", "FILE: 2 faults\n  keys[0].secret: environment variable CHECK_NONE is not set\n" +
 				"  tenants[0].upstreams[0].env.B: environment variable CHECK_NONE is not set\n",
 		}},
+		{"Redis", "keys: [{id: k, secret: {env: CHECK_KEY}}]\nredis: {url: {env: CHECK_NONE}, password: {env: CHECK_KEY}}\n" +
+			"store: {type: redis, url: {env: CHECK_KEY}}", nil, outcome{
+			1, "", "FILE: 2 faults\n  store.url: must be a URL such as redis://127.0.0.1:6379/0, or rediss:// for TLS\n" +
+				"  redis.url: environment variable CHECK_NONE is not set\n",
+		}},
+		{"nobody to connect to", good, []string{"--connect"}, outcome{0, "OK: 1 tenant, 2 upstreams\n", ""}},
 		{"secret not looked at", "keys: [{id: k, secret: {env: CHECK_NONE}}]", []string{"--skip-secrets"}, outcome{0, "OK: 0 tenants, 0 upstreams\n", ""}},
 		{"faults", "tenants:\n- name: A\n  upstreams:\n  - {alias: call, url: ftp://h/}\nspeed: 1\n", nil, outcome{
 			1, "", `FILE: 4 faults
@@ -63,6 +71,27 @@ func TestCheck(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestCheckConnects holds that --connect asks each Redis, and nothing else does.
+func TestCheckConnects(t *testing.T) {
+	t.Setenv("CHECK_KEY", strings.Repeat("k", 32))
+	server := redistest.StartWith(t, redistest.Options{User: "gateway", Password: "hush", Prefix: "causeway"})
+	const conf = "keys: [{id: k, secret: {env: CHECK_KEY}}]\nredis: {url: {env: CHECK_REDIS}}\nstore: {type: redis, url: {env: CHECK_STORE}}\n"
+	path := writeFile(t, "causeway.yaml", conf)
+	t.Setenv("CHECK_REDIS", server.URL())
+	t.Setenv("CHECK_STORE", "redis://gateway:wrong@"+server.Addr())
+	if got := invoke(t, "check", "--config", path); got != (outcome{0, "OK: 0 tenants, 0 upstreams\n", ""}) {
+		t.Errorf("without --connect: %+v", got)
+	}
+	got := invoke(t, "check", "--connect", "--config", path)
+	if got.Code != 1 || !strings.Contains(got.Stderr, ": 1 fault\n  store: ") || strings.Contains(got.Stderr, "hush") || strings.Contains(got.Stderr, "wrong@") {
+		t.Errorf("with a wrong password: %+v, want a fault of store that shows no secret", got)
+	}
+	t.Setenv("CHECK_STORE", server.URL())
+	if got := invoke(t, "check", "--connect", "--config", path); got != (outcome{0, "OK: 0 tenants, 0 upstreams\n", ""}) {
+		t.Errorf("with both: %+v", got)
 	}
 }
 

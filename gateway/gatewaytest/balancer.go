@@ -17,8 +17,12 @@ import (
 	"time"
 )
 
-// checkInterval is how often the balancer looks whether replicas are ready.
-const checkInterval = 50 * time.Millisecond
+// checkInterval is how often the balancer looks whether replicas are ready, and
+// checkTimeout how long one may take to say so.
+const (
+	checkInterval = 50 * time.Millisecond
+	checkTimeout  = 5 * time.Second
+)
 
 // Balancer sends every request to another replica than the one before, in turns.
 // It leaves out those that are not ready, goes on to the next one only when a
@@ -71,7 +75,7 @@ func StartBalancer(tb testing.TB, replicas []*Replica) *Balancer {
 func (b *Balancer) check(ctx context.Context, i int) {
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, Timeout: time.Second}
+	client := &http.Client{Transport: transport, Timeout: checkTimeout}
 	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
 	for {

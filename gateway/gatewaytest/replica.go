@@ -60,6 +60,9 @@ func newReplica(tb testing.TB, path, file string, env []string) *Replica {
 		case err == nil:
 			tb.Cleanup(func() {
 				r.Kill()
+				if strings.Contains(r.Log(), "WARNING: DATA RACE") {
+					tb.Errorf("the replica %s has a data race", r.URL)
+				}
 				if tb.Failed() {
 					tb.Logf("replica %s:\n%s", r.URL, r.Log())
 				}
