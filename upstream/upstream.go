@@ -40,6 +40,21 @@ type Config struct {
 	MaxDepth   int   // DefaultMaxDepth of JSON nesting
 
 	Sessions Sessions // towards servers of the handshake era
+
+	Credentials CredentialSource // nil where the server is shown nobody
+}
+
+// CredentialSource gives what a server is shown of who calls: one source is for one
+// server and one caller, or all.
+type CredentialSource interface {
+	// Credential gives header lines for one request, without waiting where they are
+	// known. An error that has ConsentURL() (url, message string) tells that the user
+	// has to go there first.
+	Credential(ctx context.Context) (http.Header, error)
+	// Refused tells that the server refused a request with these lines by 401 or
+	// 403, with what its WWW-Authenticate said. again is true when another attempt
+	// with new ones makes sense; an error is like that of Credential.
+	Refused(ctx context.Context, sent http.Header, status int, challenges []string) (again bool, err error)
 }
 
 // Defaults of Config.

@@ -1,0 +1,56 @@
+// Package auth is the OAuth resource server towards clients (2026-07-28,
+// basic/authorization): it verifies access tokens and API keys, tells clients what
+// they need, and publishes the metadata of each endpoint. It imports
+// federation/tenant, cache, auth/seal and upstream/egress.
+package auth
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/causeway-mcp/causeway/federation/tenant"
+)
+
+// Request is one HTTP request whose sender is to be known.
+type Request struct {
+	Tenant *tenant.Tenant
+	// Resource is the canonical URI of the endpoint (RFC 8707), which tokens must be
+	// for, and Metadata the URL of its metadata (RFC 9728). Both come from the
+	// configuration, never from the Host header.
+	Resource, Metadata string
+	// Scopes are needed besides the tenant's, for the endpoint.
+	Scopes []string
+	HTTP   *http.Request
+	Source netip.Addr // of the client, behind trusted proxies
+}
+
+// Caller is who was found to send a request.
+type Caller struct {
+	Principal tenant.Principal
+	Expires   time.Time // of the token or key; zero for never
+	// Mark stands for what was verified, a hash. Two callers with equal marks showed
+	// the same token.
+	Mark [32]byte
+	// Key is the id of the API key that was shown; empty for tokens.
+	Key string
+}
+
+// Refusal is the error for a request whose sender may not go on: an HTTP status, and
+// the challenge that goes with it (RFC 6750, section 3; RFC 9728, section 5.1).
+type Refusal struct {
+	Status     int    // 400, 401, 403, or 429
+	Challenge  string // the value of WWW-Authenticate; empty for 429
+	Reason     string // one word for metrics, from a closed set
+	RetryAfter time.Duration
+}
+
+// Error gives the reason, which holds nothing of what was sent.
+func (r *Refusal) Error() string { return "authentication: " + r.Reason }
+
+// Keys finds API keys; tenant.Registry is one.
+type Keys interface {
+	Key(ctx context.Context, tenant, id string) (tenant.APIKey, error)
+	PutKey(ctx context.Context, k tenant.APIKey) error
+}
