@@ -1,22 +1,15 @@
 package gateway
 
 import (
-	"context"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
-	"time"
 )
-
-// degradedInterval is how often it is looked whether what others do for the process
-// works, for the log.
-const degradedInterval = time.Second
 
 // health answers those who watch the process.
 type health struct {
 	state    atomic.Int32
-	degraded []func() string // each as Cluster.Degraded
+	degraded []func() string // each as Cluster.Degraded, and logged by whom it is about
 }
 
 // States of health.
@@ -47,29 +40,6 @@ func (h *health) degradation() string {
 		}
 	}
 	return strings.Join(all, "; ")
-}
-
-// watch logs when degradation begins, changes and ends, until ctx ends.
-func (h *health) watch(ctx context.Context, log *slog.Logger) {
-	tick := time.NewTicker(degradedInterval)
-	defer tick.Stop()
-	was := ""
-	for {
-		switch now := h.degradation(); {
-		case now == was:
-		case now == "":
-			log.Info("no longer degraded", "reason", was)
-			was = now
-		default:
-			log.Warn("degraded: requests are served, with less than all that replicas share", "reason", now)
-			was = now
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // live answers /livez: the process runs.

@@ -1,15 +1,8 @@
 package gateway
 
 import (
-	"bytes"
-	"context"
-	"log/slog"
 	"net/http/httptest"
-	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -47,45 +40,4 @@ func TestReadiness(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestDegradationIsLogged holds that the log tells of each change once.
-func TestDegradationIsLogged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		what := ""
-		become := func(s string) {
-			mu.Lock()
-			what = s
-			mu.Unlock()
-			time.Sleep(5 * degradedInterval)
-		}
-		h := newHealth(&Options{StoreDegraded: func() string {
-			mu.Lock()
-			defer mu.Unlock()
-			return what
-		}})
-		var text bytes.Buffer
-		drop := func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey {
-				return slog.Attr{}
-			}
-			return a
-		}
-		log := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{ReplaceAttr: drop}))
-		ctx, cancel := context.WithCancel(t.Context())
-		var watching sync.WaitGroup
-		watching.Go(func() { h.watch(ctx, log) })
-		become("")
-		become("gone")
-		become("full")
-		become("")
-		cancel()
-		watching.Wait()
-		const warning = `level=WARN msg="degraded: requests are served, with less than all that replicas share" reason=`
-		want := []string{warning + "gone", warning + "full", `level=INFO msg="no longer degraded" reason=full`}
-		if diff := cmp.Diff(want, strings.Split(strings.TrimSpace(text.String()), "\n")); diff != "" {
-			t.Errorf("log (-want +got):\n%s", diff)
-		}
-	})
 }

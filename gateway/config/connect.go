@@ -1,10 +1,12 @@
 package config
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 
 	"github.com/causeway-mcp/causeway/cache/redis"
@@ -60,6 +62,12 @@ func (c *Connection) resolve(path string, lookupEnv func(string) (string, bool))
 			fault("url", err)
 		}
 		to.URL = string(value)
+	}
+	if u, err := url.Parse(to.URL); err == nil { // else it was said
+		// One of them may be in the URL and the other one not.
+		inURL, _ := u.User.Password()
+		to.Username = cmp.Or(to.Username, u.User.Username())
+		to.Password = inURL
 	}
 	if c.Password != (Secret{}) {
 		value, err := c.Password.Value(lookupEnv)

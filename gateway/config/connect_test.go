@@ -22,7 +22,7 @@ func TestConnections(t *testing.T) {
 	c := config.Default()
 	c.Keys = []config.Key{{ID: "k", Secret: config.Secret{Env: "K"}}}
 	c.Redis = &config.Redis{Connection: config.Connection{
-		URL: config.URL{Text: "rediss://h:1?addr=i:2"}, Mode: "sentinel", Master: "m", Username: "u", Password: config.Secret{Env: "PASSWORD"},
+		URL: config.URL{Text: "rediss://u@h:1?addr=i:2"}, Mode: "sentinel", Master: "m", Password: config.Secret{Env: "PASSWORD"},
 		TLS: config.TLS{CA: certs.CA, Cert: certs.Cert, Key: certs.Key, ServerName: "redis.example.com"},
 	}}
 	c.Store = config.Store{Type: config.StoreRedis, Connection: config.Connection{URL: config.URL{From: config.Secret{File: file}}}}
@@ -37,7 +37,7 @@ func TestConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := redis.Connection{URL: "rediss://h:1?addr=i:2", Mode: redis.ModeSentinel, Master: "m", Username: "u", Password: "hush"}
+	want := redis.Connection{URL: "rediss://u@h:1?addr=i:2", Mode: redis.ModeSentinel, Master: "m", Username: "u", Password: "hush"}
 	if diff := cmp.Diff(want, shared, cmpopts.IgnoreFields(redis.Connection{}, "TLS")); diff != "" {
 		t.Errorf("RedisConnection (-want +got):\n%s", diff)
 	}
@@ -48,7 +48,7 @@ func TestConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(redis.Connection{URL: "redis://u:hush@h:1/2"}, registry); diff != "" {
+	if diff := cmp.Diff(redis.Connection{URL: "redis://u:hush@h:1/2", Username: "u", Password: "hush"}, registry); diff != "" {
 		t.Errorf("StoreConnection (-want +got):\n%s", diff)
 	}
 }
