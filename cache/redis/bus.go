@@ -176,7 +176,7 @@ func (b *bus) hold(ctx context.Context, names []string) (worked bool) {
 	ps := b.connect(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	defer ps.Close() //nolint:errcheck // it is given up
+	defer ps.Close()
 	if within(ctx, func(ctx context.Context) error { return ps.Subscribe(ctx, names...) }) != nil {
 		return false
 	}

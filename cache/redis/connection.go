@@ -105,7 +105,7 @@ func (c Connection) options(timeout time.Duration) (*goredis.UniversalOptions, e
 func (c Connection) parseURL(o *goredis.UniversalOptions) error {
 	u, err := url.Parse(c.URL)
 	if err != nil {
-		return errors.New("it cannot be read as a URL") //nolint:nilerr // the cause quotes what may be the password
+		return errors.New("it cannot be read as a URL") // the cause quotes what may be the password
 	}
 	switch u.Scheme {
 	case "redis":
@@ -130,7 +130,7 @@ func (c Connection) parseURL(o *goredis.UniversalOptions) error {
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return errors.New("its parameters cannot be read") //nolint:nilerr // the cause quotes
+		return errors.New("its parameters cannot be read") // likewise
 	}
 	port := redisPort
 	if c.Mode == ModeSentinel {
@@ -156,7 +156,7 @@ func (c Connection) parseURL(o *goredis.UniversalOptions) error {
 func withPort(addr, port string) (string, error) {
 	u, err := url.Parse("redis://" + addr)
 	if err != nil || u.Host != addr || u.Hostname() == "" {
-		return "", errors.New("a node must have the form host:port") //nolint:nilerr // the cause quotes
+		return "", errors.New("a node must have the form host:port")
 	}
 	if p := u.Port(); p != "" {
 		port = p

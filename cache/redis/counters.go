@@ -11,23 +11,26 @@ import (
 )
 
 var (
-	// takeScript is a bucket: b is what it held at the time t. One that is not there
-	// is full, so it is kept for as long as it takes to fill. ARGV are the limit, the
-	// interval in microseconds and what is wanted; the answer is what was got, and
-	// the time in microseconds until there is one when that was none.
+	// takeScript is a bucket: u is what was used of it by the time t, of which the
+	// rate gives some back all the time. One that is not there is unused, so it is
+	// kept for as long as that takes. ARGV are the limit, the interval in microseconds
+	// and what is wanted; the answer is what was got, and the time in microseconds
+	// until there is one when that was none.
 	takeScript = goredis.NewScript(luaNow + `
 local limit, interval, want = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local c = redis.call('HMGET', KEYS[1], 'b', 't')
-local at, held = now(), limit
+local c = redis.call('HMGET', KEYS[1], 'u', 't')
+local at, used = now(), 0
 if c[1] then
   local since = tonumber(c[2])
   at = math.max(at, since)
-  held = math.min(limit, tonumber(c[1]) + (at - since) * limit / interval)
+  used = math.max(0, tonumber(c[1]) - (at - since) * limit / interval)
+  used = math.min(used, limit) -- another rate may have let it go further
 end
-local got = math.min(want, math.floor(held + 1e-6))
-if got < 1 then return {0, math.ceil((1 - held) * interval / limit)} end
-redis.call('HSET', KEYS[1], 'b', string.format('%.17g', math.max(0, held - got)), 't', whole(at))
-redis.call('PEXPIRE', KEYS[1], math.ceil(interval / 1000) + 1)
+local got = math.min(want, math.floor(limit - used + 1e-6))
+if got < 1 then return {0, math.ceil((used + 1 - limit) * interval / limit)} end
+used = used + got
+redis.call('HSET', KEYS[1], 'u', string.format('%.17g', used), 't', whole(at))
+redis.call('PEXPIRE', KEYS[1], math.ceil(used * interval / limit / 1000) + 1)
 return {got, 0}`)
 
 	// shareScript is a board of numbers. ARGV are the holder, what it wants, the
