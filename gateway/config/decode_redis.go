@@ -9,9 +9,10 @@ import (
 func (d *decoder) store(n *node, path string, c *Config) {
 	known := d.connection(&c.Store.Connection)
 	maps.Copy(known, fields{
-		"type":    d.str(&c.Store.Type),
-		"dataDir": d.str(&c.DataDir),
-		"prefix":  d.str(&c.Store.Prefix),
+		"type":          d.str(&c.Store.Type),
+		"dataDir":       d.str(&c.DataDir),
+		"prefix":        d.str(&c.Store.Prefix),
+		"allowVolatile": d.boolean(&c.Store.AllowVolatile),
 	})
 	d.object(n, path, known)
 }

@@ -53,9 +53,11 @@ type Peer struct {
 // Store says where what is registered is kept, besides the tenants of the file.
 type Store struct {
 	Type string // StoreMemory, StoreFile or StoreRedis; Config.StoreType gives the default
-	// Connection and Prefix are those of StoreRedis.
+	// The others are those of StoreRedis.
 	Connection
 	Prefix string // before all keys and channels; causeway
+	// AllowVolatile acknowledges that this Redis may lose what is registered.
+	AllowVolatile bool
 }
 
 // StoreType gives the back end of the registry: the one that is set, else a file,

@@ -84,7 +84,7 @@ func TestFaultsOfStoreAndPeer(t *testing.T) {
 	const redis = "redis: {url: 'redis://h'}\n"
 	tests := []faultCase{
 		{"type", "store: {type: disk}", []string{`store.type: "disk" must be memory, file or redis (line 1)`}},
-		{"keys of Redis", "store: {url: 'redis://u:hush@h', mode: cluster, master: m, username: u, password: {env: A}, tls: {ca: a}, prefix: p}", []string{
+		{"keys of Redis", "store: {url: 'redis://u:hush@h', mode: cluster, master: m, username: u, password: {env: A}, tls: {ca: a}, prefix: p, allowVolatile: true}", []string{
 			"store.url: is for a store of type redis (line 1)",
 			"store.mode: is for a store of type redis (line 1)",
 			"store.master: is for a store of type redis (line 1)",
@@ -92,6 +92,7 @@ func TestFaultsOfStoreAndPeer(t *testing.T) {
 			"store.password: is for a store of type redis (line 1)",
 			"store.tls: is for a store of type redis (line 1)",
 			"store.prefix: is for a store of type redis (line 1)",
+			"store.allowVolatile: is for a store of type redis (line 1)",
 		}},
 		{"peer alone", "peer: {listen: 'localhost:1', address: 'h:1'}", []string{
 			"peer.listen: is for several replicas, which need redis (line 1)",

@@ -24,10 +24,10 @@ func TestNeedRestart(t *testing.T) {
 	}
 	other := config.Default()
 	other.Listen, other.Admin.Listen, other.DataDir = "localhost:1", "localhost:2", "/elsewhere"
-	other.AllowUnauthenticated, other.Log.Level = true, -4
+	other.AllowUnauthenticated, other.Log.Level, other.Store.AllowVolatile = true, -4, true
 	want := []string{
 		"listen", "publicURL", "admin.listen", "store.dataDir",
-		"store.type", "store.url", "store.mode", "store.username", "store.password", "store.tls", "store.prefix",
+		"store.type", "store.url", "store.mode", "store.username", "store.password", "store.tls", "store.prefix", "store.allowVolatile",
 		"redis.url", "redis.mode", "redis.master", "redis.username", "redis.password", "redis.tls",
 		"redis.prefix", "redis.timeout", "redis.limits", "peer.listen", "peer.address", "keys", "allowedOrigins", "trustedProxies",
 		"allowUnauthenticated", "log.level", "log.format",
