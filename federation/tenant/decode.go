@@ -19,14 +19,13 @@ import (
 // knows the kinds of fields that the types of this package have.
 func decode(data []byte, to any, version *int) Faults {
 	d := &decoder{dec: jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true))}
-	err := d.value("", reflect.ValueOf(to).Elem())
-	if err == nil {
-		if _, err = d.dec.ReadToken(); err == nil {
-			err = errors.New("more than one value")
-		}
+	if err := d.value("", reflect.ValueOf(to).Elem()); err != nil {
+		return notJSON(err)
 	}
-	if !errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return Faults{{Message: fmt.Sprintf("not JSON: %v", err)}}
+	if _, err := d.dec.ReadToken(); err == nil {
+		return notJSON(errors.New("more than one value"))
+	} else if err != io.EOF {
+		return notJSON(err)
 	}
 	switch {
 	case *version == formatVersion:
@@ -36,6 +35,10 @@ func decode(data []byte, to any, version *int) Faults {
 		return Faults{{Message: "does not say the version of its format"}}
 	}
 	return d.faults
+}
+
+func notJSON(err error) Faults {
+	return Faults{{Message: "not JSON: " + strings.TrimPrefix(err.Error(), "jsontext: ")}}
 }
 
 type decoder struct {

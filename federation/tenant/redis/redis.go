@@ -166,7 +166,7 @@ func decodeTenant(value string) (*tenant.Tenant, error) {
 	revision, encoded, _ := strings.Cut(value, " ")
 	n, err := strconv.ParseUint(revision, 10, 64)
 	if err != nil {
-		return nil, errors.New("a value without a revision") //nolint:nilerr // the cause quotes the value
+		return nil, errors.New("a value without a revision")
 	}
 	t, err := tenant.DecodeTenant([]byte(encoded))
 	if err != nil {
@@ -212,7 +212,7 @@ func decodeKey(value string) (tenant.APIKey, error) {
 	used, encoded, _ := strings.Cut(value, "\n")
 	second, err := strconv.ParseInt(used, 10, 64)
 	if err != nil {
-		return tenant.APIKey{}, errors.New("a value without its last use") //nolint:nilerr // the cause quotes the value
+		return tenant.APIKey{}, errors.New("a value without its last use")
 	}
 	k, err := tenant.DecodeKey([]byte(encoded))
 	if err != nil {

@@ -149,7 +149,7 @@ func parse(raw []any) (*found, error) {
 	}
 	revision, err := strconv.ParseUint(text[1], 10, 64)
 	if err != nil {
-		return nil, errAnswer //nolint:nilerr // the cause quotes the value
+		return nil, errAnswer
 	}
 	return &found{kind: text[0], revision: revision, epoch: text[2], origin: text[3], rest: raw[4:]}, nil
 }

@@ -41,7 +41,7 @@ func (r *Registry) run(ctx context.Context, what string, script *goredis.Script,
 	}
 	revision, err := strconv.ParseUint(answer[1], 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%s: registry in redis: %w", what, errAnswer) //nolint:nilerr // the cause quotes the value
+		return 0, fmt.Errorf("%s: registry in redis: %w", what, errAnswer)
 	}
 	// It is written. If it cannot be read now, it will be soon.
 	if err := r.sync(ctx); err != nil && !errors.Is(err, context.Canceled) {
