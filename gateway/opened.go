@@ -15,13 +15,24 @@ import (
 // closes it after the gateway.
 type opened struct{ cleanups cleanups }
 
-// registry sets Store to the tenants of the file, before those of the registry.
-func (o *opened) registry(_ context.Context, cfg *config.Config, deps *Deps, opts *Options) error {
+// registry sets Store to the tenants of the file, over those of the registry.
+func (o *opened) registry(ctx context.Context, cfg *config.Config, deps *Deps, opts *Options) error {
 	file := deps.Tenants
 	if file == nil {
 		file = tenant.NewMemory(cfg.Tenants)
 	}
-	opts.Store = file
+	r, err := OpenRegistry(ctx, cfg, deps.LookupEnv, opts.Logger)
+	if err != nil {
+		return err
+	}
+	o.cleanups.push("registry", func(context.Context) error { return r.Close() })
+	layered := tenant.Layered(file, r)
+	layered.Logger = opts.Logger
+	o.cleanups.push("layers of the registry", func(context.Context) error {
+		layered.Close()
+		return nil
+	})
+	opts.Store, opts.StoreDegraded = layered, r.Degraded
 	return nil
 }
 
