@@ -23,6 +23,7 @@ type member struct {
 	calls  atomic.Int64 // requests that may change something, counted when they begin and end
 
 	refusals refusals
+	quota    *quota // nil where it has no limits
 
 	life    sync.Mutex
 	retired bool // has no series any more
@@ -34,6 +35,9 @@ func newMember(d *domain, conf tenant.Upstream) *member {
 	m.alone[0] = m
 	for k := range m.slots {
 		m.slots[k] = slot{member: m, kind: kind(k)}
+	}
+	if conf.Limits != (tenant.Quota{}) {
+		m.quota = newQuota(d, ofUpstream, cache.Scope{Tenant: d.name, Upstream: conf.Alias}, "upstream")
 	}
 	m.doer = d.fed.opts.Connect(upstream.Config{
 		Tenant:         d.name,
@@ -118,7 +122,10 @@ type domain struct {
 
 	used atomic.Int64 // when it was last used, in Unix nanoseconds
 	held atomic.Int64 // who uses it now: it is not idle
-	busy atomic.Int64 // requests under way
+	busy atomic.Int64 // requests under way, where the tenant has no limit of its own
+
+	quota      *quota
+	principals principals
 
 	roster   atomic.Pointer[roster]
 	unfollow func() // ends what follow began
@@ -136,6 +143,7 @@ func newDomain(f *Federation, t *tenant.Tenant) *domain {
 	d := &domain{fed: f, name: t.Name, log: f.log.With("tenant", t.Name)}
 	//nolint:gosec // the cancel function is kept and called by close
 	d.ctx, d.cancel = context.WithCancel(f.ctx)
+	d.quota = newQuota(d, ofTenant, cache.Scope{Tenant: d.name}, "tenant")
 	d.hub = newHub(d)
 	d.roster.Store(newRoster(d, t, nil))
 	d.follow()

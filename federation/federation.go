@@ -49,6 +49,8 @@ type Call struct {
 	// Notify sends one notification to the client before the response. It may
 	// be nil when the client takes none.
 	Notify func(raw []byte) error
+
+	bounds []bound // what Handle counts the call against, for its caller
 }
 
 // Reply is the final message for the client, with the client's own id.

@@ -39,6 +39,9 @@ type Options struct {
 	Holder string
 	// Counters bound what tenants use; nil counts in this process alone.
 	Counters cache.Counters
+	// QuotaFailClosed has calls refused that need more than this process has leased
+	// while Counters fail. Else each process then allows the whole limits by itself.
+	QuotaFailClosed bool
 }
 
 // Cluster is what the replicas of one gateway share besides Options.Cache. All

@@ -28,6 +28,8 @@ type exchange struct {
 	keep    func(*mcp.Message) // is given the final message; may be nil
 	waited  time.Duration
 
+	upstream bound // the upstream's, where it has limits
+
 	// Memory that is used again within the exchange.
 	digits [20]byte // of id
 	edits  mcp.Edits
@@ -44,6 +46,10 @@ func (d *roster) relay(ctx context.Context, c *Call, t *target) (*Reply, error) 
 }
 
 func (x *exchange) relay(ctx context.Context) (*Reply, error) {
+	if err := x.admit(ctx); err != nil {
+		return nil, err
+	}
+	defer x.leave()
 	reply, err := x.do(ctx)
 	if err == errHeaderMismatch {
 		// The upstream's schema changed under us: read it again and retry once

@@ -21,6 +21,7 @@ type Federation struct {
 	now        func() time.Time
 	clientInfo []byte // raw Implementation: who we are, towards both sides
 	lastID     atomic.Int64
+	counting   *counting
 
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
@@ -48,6 +49,8 @@ func New(opts Options) (*Federation, error) {
 		now:     opts.Now,
 		domains: map[string]*domain{},
 		loading: map[string]*loading{},
+
+		counting: newCounting(&opts),
 	}
 	f.clientInfo = append(f.clientInfo, `{"name":"causeway","title":"Causeway","version":`...)
 	f.clientInfo = append(mcp.AppendQuote(f.clientInfo, opts.Version), '}')
@@ -106,15 +109,11 @@ func (f *Federation) Handle(ctx context.Context, c *Call) (*Reply, error) {
 		return nil, err
 	}
 	defer d.leave()
-	limit := int64(d.snap.Limits.InFlight)
-	if limit <= 0 {
-		limit = int64(f.opts.Limits.InFlight)
+	a, err := d.admit(ctx, c)
+	if err != nil {
+		return nil, err
 	}
-	defer d.busy.Add(-1)
-	if d.busy.Add(1) > limit {
-		f.metrics.rejected(d.name, "in_flight")
-		return nil, overQuota("too many requests of this tenant are under way", time.Second)
-	}
+	defer a.leave(c)
 	return d.handle(ctx, c)
 }
 
@@ -167,7 +166,7 @@ const CodeOverQuota = -31029
 // overQuota makes the error for a caller that must wait.
 func overQuota(message string, after time.Duration) *mcp.Error {
 	e := mcp.Errorf(CodeOverQuota, "%s", message)
-	e.Data = fmt.Appendf(nil, `{"retryAfterMs":%d}`, after.Milliseconds())
+	e.Data = fmt.Appendf(nil, `{"retryAfterMs":%d}`, (after + time.Millisecond - 1).Milliseconds())
 	return e
 }
 
