@@ -94,7 +94,7 @@ func (f *Federation) load(ctx context.Context, name string) (*domain, error) {
 func (f *Federation) fill(ctx context.Context, name string, l *loading) (*domain, error) {
 	var d *domain
 	for {
-		t, err := f.opts.Store.Tenant(ctx, name)
+		t, err := f.registration(ctx, name)
 		switch {
 		case err != nil && d != nil:
 			d.close()
@@ -117,6 +117,25 @@ func (f *Federation) fill(ctx context.Context, name string, l *loading) (*domain
 			return d, nil
 		}
 	}
+}
+
+// errUnenforced tells of a registration that wants to be protected by what this
+// version does not do. A tenant that cannot be guarded as its owner wants is not
+// served at all.
+var errUnenforced = errors.New("cannot be enforced by this version of the gateway")
+
+// registration reads a tenant that can be served.
+func (f *Federation) registration(ctx context.Context, name string) (*tenant.Tenant, error) {
+	t, err := f.opts.Store.Tenant(ctx, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case t.Policy != nil:
+		return nil, fmt.Errorf("its policy %w", errUnenforced)
+	case len(t.Toolsets) > 0:
+		return nil, fmt.Errorf("what its toolsets select %w", errUnenforced)
+	}
+	return t, nil
 }
 
 // loaded ends a loading.
@@ -155,8 +174,11 @@ func (f *Federation) changed(name string) {
 	if d == nil {
 		return
 	}
-	t, err := f.opts.Store.Tenant(f.ctx, name)
+	t, err := f.registration(f.ctx, name)
 	switch {
+	case errors.Is(err, errUnenforced):
+		f.log.Error("stop serving a tenant", "tenant", name, "error", err)
+		f.drop(name, d)
 	case errors.Is(err, tenant.ErrNotFound):
 		forgetAll(d.current().members)
 		f.drop(name, d)
