@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/causeway-mcp/causeway/cache"
 	"github.com/causeway-mcp/causeway/upstream"
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
@@ -23,12 +24,13 @@ const (
 )
 
 // listener holds the one listen stream towards an upstream, and polls what the
-// upstream does not push.
+// upstream does not push. Of the replicas of a gateway one does so for all.
 type listener struct {
-	hub    *hub
-	member *member
-	cancel context.CancelFunc
-	kick   chan struct{} // more is wanted
+	hub      *hub
+	member   *member
+	election *election // nil where there is one replica
+	cancel   context.CancelFunc
+	kick     chan struct{} // more is wanted
 
 	mu      sync.Mutex
 	grown   bool              // more is wanted than the open stream was asked for
@@ -43,8 +45,15 @@ func newListener(h *hub, m *member) *listener {
 	l := &listener{hub: h, member: m, kick: make(chan struct{}, 1), updated: map[string][]byte{}, grown: true, calls: m.calls.Load()}
 	ctx, cancel := context.WithCancel(h.domain.ctx)
 	l.cancel = cancel
-	started := h.domain.run(func(context.Context) { l.run(ctx) }) &&
-		h.domain.run(func(context.Context) { l.poll.loop(ctx, l) })
+	var started bool
+	if c := m.cluster(); c != nil {
+		l.election = newElection(l, c)
+		h.tune(c)
+		started = h.domain.run(func(context.Context) { l.election.run(ctx) })
+	} else {
+		started = h.domain.run(func(context.Context) { l.run(ctx, false) }) &&
+			h.domain.run(func(context.Context) { l.poll.loop(ctx, l) })
+	}
 	if !started {
 		cancel()
 	}
@@ -53,6 +62,15 @@ func newListener(h *hub, m *member) *listener {
 
 // stop ends the listener without waiting for it; the domain's close does.
 func (l *listener) stop() { l.cancel() }
+
+// interest gives what is wanted of the upstream, by other replicas too.
+func (l *listener) interest() *interest {
+	in := l.hub.interest(l.member)
+	if l.election != nil {
+		in = in.with(l.election.wants())
+	}
+	return in
+}
 
 // grow is told that the streams want more than before.
 func (l *listener) grow() {
@@ -73,6 +91,7 @@ type session struct {
 	good   *interest     // what the upstream accepted last
 	opened time.Time     // the last one
 	lost   bool          // changes may have been missed since the last stream
+	taken  bool          // the last one was another replica's, and nobody has acted on that
 	wait   time.Duration // before the next try after one that failed
 	flap   time.Duration // before the next try after a stream that did not last
 	retry  *time.Timer
@@ -80,11 +99,11 @@ type session struct {
 	idle   bool // the upstream had nothing to push of what was wanted
 }
 
-// run keeps the stream open: a changed interest opens the new one, awaits its
+// run keeps the stream open; taken tells that another replica had it before. A changed interest opens the new one, awaits its
 // acknowledgement and then closes the old; a lost one is opened again with
 // backoff, and the lists are read once more, since changes may have been missed.
-func (l *listener) run(ctx context.Context) {
-	s := &session{good: &interest{}, wait: reopenLeast, flap: reopenLeast, retry: time.NewTimer(0)}
+func (l *listener) run(ctx context.Context, taken bool) {
+	s := &session{good: &interest{}, lost: taken, taken: taken, wait: reopenLeast, flap: reopenLeast, retry: time.NewTimer(0)}
 	defer func() { s.cur.close() }()
 	defer s.retry.Stop()
 	for {
@@ -99,7 +118,7 @@ func (l *listener) run(ctx context.Context) {
 			}
 		case <-s.retry.C:
 			s.held = false
-			if want := l.hub.interest(l.member); s.cur == nil || !s.cur.serves.covers(want) {
+			if want := l.interest(); s.cur == nil || !s.cur.serves.covers(want) {
 				l.open(ctx, s, want)
 			}
 		case <-s.cur.ended():
@@ -128,7 +147,13 @@ func (l *listener) open(ctx context.Context, s *session, want *interest) {
 		}
 		return
 	case err != nil:
-		l.failed(s, err)
+		l.failed(ctx, s, err)
+		if s.taken {
+			// Nothing says when there will be a stream, so what was missed before is
+			// made up for now.
+			s.taken = false
+			l.missed(ctx, want)
+		}
 		return
 	}
 	if next != s.cur {
@@ -136,23 +161,24 @@ func (l *listener) open(ctx context.Context, s *session, want *interest) {
 		l.poll.push.Store(next.pushed)
 		s.good, s.opened = next.asked, time.Now()
 	}
-	l.catchUp(ctx, s, want)
 	switch {
-	case s.cur != nil:
 	case s.lost:
-		l.hub.rereadKnown(l.member)
-	default:
+		l.missed(ctx, want)
+	case s.cur == nil:
+		l.catchUp(ctx, s, want)
 		l.hub.domain.run(func(context.Context) {
 			select {
 			case <-time.After(jitter(firstReread)):
-				l.hub.rereadKnown(l.member)
+				l.readAgain(ctx, false)
 			case <-ctx.Done():
 			}
 		})
+	default:
+		l.catchUp(ctx, s, want)
 	}
-	s.cur, s.lost, s.idle, s.wait = next, false, false, reopenLeast
+	s.cur, s.lost, s.taken, s.idle, s.wait = next, false, false, false, reopenLeast
 	next.serves = want
-	l.refuse(next, want)
+	l.refuse(ctx, next, want)
 }
 
 // connectLess opens a stream for less than is wanted: what the upstream accepted
@@ -166,24 +192,72 @@ func (l *listener) connectLess(ctx context.Context, less *interest) (*connection
 	return l.connect(ctx, &interest{})
 }
 
-// catchUp tells of resources that may have changed while nobody told us: all of
-// them after a lost stream, and those that were just subscribed to when something
-// was called between their acknowledgement and this stream. Being told once too
-// often does no harm.
+// catchUp tells of resources that were just subscribed to and may have changed
+// between their acknowledgement and this stream: when something was called
+// meanwhile, which may have been on another replica. Being told once too often does
+// no harm.
 func (l *listener) catchUp(ctx context.Context, s *session, now *interest) {
-	l.mu.Lock()
-	called := l.member.calls.Load() != l.calls
-	l.grown = false
-	l.mu.Unlock()
-	if !s.lost && !called {
+	if called := l.reached(); !called && l.election == nil {
 		return
 	}
+	var uris []string
 	for uri := range now.uris {
-		if s.lost || s.cur == nil || !s.cur.serves.uris[uri] {
-			raw := append([]byte(nil), `{"jsonrpc":"2.0","method":"`+mcp.NotificationResourceUpdated+`","params":{"uri":`...)
-			l.resourceUpdated(ctx, uri, append(mcp.AppendQuote(raw, uri), "}}"...))
+		if s.cur == nil || !s.cur.serves.uris[uri] {
+			uris = append(uris, uri)
 		}
 	}
+	l.presume(ctx, uris)
+	l.election.tellNames(ctx, event{kind: eventUpdated}, uris)
+}
+
+// reached notes that what is wanted has been asked for, and tells whether something
+// was called since it is wanted.
+func (l *listener) reached() (called bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.grown = false
+	return l.member.calls.Load() != l.calls
+}
+
+// missed acts on a time in which changes may have been missed: what is watched
+// counts as updated, and the lists are read again.
+func (l *listener) missed(ctx context.Context, now *interest) {
+	l.reached()
+	l.presume(ctx, slices.Sorted(maps.Keys(now.uris)))
+	l.readAgain(ctx, true)
+}
+
+// maxPresumed bounds the resources that are invalidated one by one where that takes
+// time.
+const maxPresumed = 16
+
+// presume has resources count as updated on this replica, and what is stored of them
+// be dropped.
+func (l *listener) presume(ctx context.Context, uris []string) {
+	if l.election != nil && len(uris) > maxPresumed {
+		l.invalidateReads(ctx, "")
+	} else {
+		for _, uri := range uris {
+			l.invalidateReads(ctx, uri)
+		}
+	}
+	for _, uri := range uris {
+		l.queueUpdate(uri, updatedMessage(uri))
+	}
+}
+
+// readAgain has the lists that are known read again, by all replicas if this one
+// listens for them; all tells them that resources may have changed too.
+func (l *listener) readAgain(ctx context.Context, all bool) {
+	if l.election == nil {
+		l.hub.rereadKnown(l.member, cache.Fence{})
+		return
+	}
+	if floor := l.election.again(ctx, all); floor != (cache.Fence{}) {
+		l.hub.rereadKnown(l.member, floor)
+		return
+	}
+	l.hub.rereadAnew(l.member)
 }
 
 // lose notes that the stream ended. Until there is another one all is polled.
@@ -207,11 +281,11 @@ func (l *listener) lose(s *session) {
 }
 
 // failed notes a stream that could not be opened.
-func (l *listener) failed(s *session, err error) {
+func (l *listener) failed(ctx context.Context, s *session, err error) {
 	s.held = true
 	if errors.Is(err, errCannotPush) {
-		l.member.refuseTasks(time.Now())
-		l.hub.dropTasks(l.member, func(string) bool { return true })
+		l.election.tell(ctx, event{kind: eventRefused, all: true})
+		l.refused(true, nil)
 		s.retry.Reset(jitter(l.rarely()))
 		return
 	}
@@ -226,14 +300,24 @@ func (l *listener) rarely() time.Duration {
 }
 
 // refuse ends the streams that watch tasks which the upstream does not push.
-func (l *listener) refuse(c *connection, want *interest) {
+func (l *listener) refuse(ctx context.Context, c *connection, want *interest) {
 	var ids []string
 	for id := range want.tasks {
 		if !c.pushed.tasks[id] {
 			ids = append(ids, id)
 		}
 	}
-	if len(ids) > 0 {
+	l.election.tellNames(ctx, event{kind: eventRefused}, ids)
+	l.refused(false, ids)
+}
+
+// refused acts on tasks that the upstream does not push; all of them if all.
+func (l *listener) refused(all bool, ids []string) {
+	switch {
+	case all:
+		l.member.refuseTasks(time.Now())
+		l.hub.dropTasks(l.member, func(string) bool { return true })
+	case len(ids) > 0:
 		l.member.refuseTasks(time.Now(), ids...)
 		l.hub.dropTasks(l.member, func(id string) bool { return slices.Contains(ids, id) })
 	}
@@ -266,6 +350,11 @@ func (l *listener) take(ctx context.Context, msg *mcp.Message) {
 	case mcp.NotificationTasks:
 		count(noteTasks)
 		if msg.TaskID.IsString {
+			if len(msg.Raw) <= maxRaw {
+				l.election.tell(ctx, event{kind: eventTask, raw: msg.Raw})
+			} else {
+				l.election.tellNames(ctx, event{kind: eventTask}, []string{msg.TaskID.Value})
+			}
 			l.hub.taskChanged(l.member, msg)
 		}
 	}
@@ -274,16 +363,42 @@ func (l *listener) take(ctx context.Context, msg *mcp.Message) {
 // listChanged invalidates a list and reads it again; the streams are told when
 // that changed their view.
 func (l *listener) listChanged(ctx context.Context, k kind) {
-	l.member.invalidate(ctx, k)
+	gen := l.member.invalidate(ctx, k)
+	l.election.tell(ctx, event{kind: eventList, list: k, gen: gen})
 	l.hub.reread(l.member, k)
 }
 
 // resourceUpdated drops what is cached of the resource and tells the streams
 // after the coalescing window, once for each URI. raw stays the caller's.
 func (l *listener) resourceUpdated(ctx context.Context, uri string, raw []byte) {
+	l.invalidateReads(ctx, uri)
+	if len(raw) <= maxRaw {
+		l.election.tell(ctx, event{kind: eventUpdated, raw: raw})
+	} else {
+		l.election.tellNames(ctx, event{kind: eventUpdated}, []string{uri})
+	}
+	l.queueUpdate(uri, raw)
+}
+
+// invalidateReads drops what is cached of a resource and its parts, on all replicas;
+// of all resources when uri is empty.
+func (l *listener) invalidateReads(ctx context.Context, uri string) {
+	// A stream that ends meanwhile does not take back what it said.
+	ctx = context.WithoutCancel(ctx)
 	if _, err := l.hub.domain.fed.opts.Cache.Invalidate(ctx, l.member.topic(mcp.MethodResourcesRead), uri); err != nil {
 		l.hub.domain.log.Warn("invalidate the cache", "upstream", l.member.conf.Alias, "error", err)
 	}
+}
+
+// updatedMessage makes the notification that a resource was updated.
+func updatedMessage(uri string) []byte {
+	raw := append([]byte(nil), `{"jsonrpc":"2.0","method":"`+mcp.NotificationResourceUpdated+`","params":{"uri":`...)
+	return append(mcp.AppendQuote(raw, uri), "}}"...)
+}
+
+// queueUpdate tells the streams of this replica that a resource was updated, after
+// the coalescing window. raw stays the caller's.
+func (l *listener) queueUpdate(uri string, raw []byte) {
 	if !l.hub.watched(l.member, uri) {
 		return
 	}

@@ -30,6 +30,12 @@ type polled struct {
 // maxPollBackoff is how often rounds that fail double the interval.
 const maxPollBackoff = 4
 
+// reset forgets what was polled, for when another replica has done so meanwhile.
+func (p *poller) reset() {
+	p.push.Store(nil)
+	p.failed, p.asked, p.seen = 0, [kinds]time.Time{}, nil
+}
+
 // loop polls until ctx ends.
 func (p *poller) loop(ctx context.Context, l *listener) {
 	every := l.hub.domain.fed.opts.Limits.PollInterval
@@ -66,7 +72,7 @@ func (p *poller) round(ctx context.Context, l *listener) bool {
 			good = false
 		}
 	}
-	wanted := l.hub.interest(l.member).uris
+	wanted := l.interest().uris
 	maps.DeleteFunc(p.seen, func(uri string, _ polled) bool { return !wanted[uri] })
 	for _, uri := range slices.Sorted(maps.Keys(wanted)) {
 		if push != nil && push.uris[uri] || time.Now().Before(p.seen[uri].due) {
@@ -96,8 +102,7 @@ func (p *poller) resource(ctx context.Context, l *listener, uri string) error {
 	}
 	now := polled{digest: sha256.Sum256(content), due: time.Now().Add(l.member.ttlOf(msg, 0))}
 	if before, ok := p.seen[uri]; ok && before.digest != now.digest {
-		raw := append([]byte(nil), `{"jsonrpc":"2.0","method":"`+mcp.NotificationResourceUpdated+`","params":{"uri":`...)
-		l.resourceUpdated(ctx, uri, append(mcp.AppendQuote(raw, uri), "}}"...))
+		l.resourceUpdated(ctx, uri, updatedMessage(uri))
 	}
 	if p.seen == nil {
 		p.seen = map[string]polled{}
