@@ -171,9 +171,7 @@ func TestAnInvalidationReachesAllReplicas(t *testing.T) {
 func TestAnInvalidationWhileTheListIsFetched(t *testing.T) {
 	for _, told := range []int{0, 1} {
 		cluster(t, 2, func(t *testing.T, p *fake, c *replicas) {
-			var answers []string
-			slow(p, kindTools, time.Second, func() string { return answers[0] })
-			answers = []string{listResult(kindTools, 60000, tool("old"))}
+			slow(p, kindTools, time.Second, func() string { return listResult(kindTools, 60000, tool("old")) })
 			m := c.member(told)
 			var wg sync.WaitGroup
 			for _, r := range c.all {
@@ -186,9 +184,8 @@ func TestAnInvalidationWhileTheListIsFetched(t *testing.T) {
 				})
 			}
 			time.Sleep(999 * time.Millisecond)
+			slow(p, kindTools, time.Second, func() string { return listResult(kindTools, 60000, tool("new")) })
 			m.invalidate(t.Context(), kindTools)
-			time.Sleep(10 * time.Millisecond)
-			answers[0] = listResult(kindTools, 60000, tool("new"))
 			wg.Wait()
 			time.Sleep(3 * time.Second)
 			c.want("a_new", 0, 1)
