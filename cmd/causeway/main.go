@@ -42,6 +42,7 @@ func commands() []command {
 		{"tools", "list the tools of an MCP server", runTools},
 		{"call", "call a tool of an MCP server", runCall},
 		{"check", "read a configuration file and tell all that is wrong with it", runCheck},
+		{"registry", "export or import what is registered in the store", runRegistry},
 		{"healthcheck", "ask a gateway on this machine whether it is ready", runHealthcheck},
 		{"version", "print the version and what it was built from", runVersion},
 	}
