@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -150,7 +149,7 @@ func (b *bus) run(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause/2 + rand.N(pause)):
+		case <-time.After(jitter(pause)):
 		}
 		pause = min(2*pause, retryAtMost)
 	}

@@ -22,6 +22,7 @@ const (
 	idleTimeout  = 5 * time.Minute
 	poolPerCPU   = 16 // connections to a node, those that wait for an answer
 	minPool      = 64
+	maxDials     = 8 // at the same time, so that a Redis that comes again is not overrun
 	maxRedirects = 3 // within a cluster whose slots move
 )
 
@@ -70,9 +71,10 @@ func (c Connection) options(timeout time.Duration) (*goredis.UniversalOptions, e
 		MaxRetries:            -1,
 		MaxRedirects:          maxRedirects,
 
-		PoolSize:        max(minPool, poolPerCPU*runtime.GOMAXPROCS(0)),
-		MaxIdleConns:    minPool,
-		ConnMaxIdleTime: idleTimeout,
+		PoolSize:           max(minPool, poolPerCPU*runtime.GOMAXPROCS(0)),
+		MaxIdleConns:       minPool,
+		MaxConcurrentDials: maxDials,
+		ConnMaxIdleTime:    idleTimeout,
 	}
 	if err := c.parseURL(o); err != nil {
 		return nil, fmt.Errorf("redis URL: %w", err)

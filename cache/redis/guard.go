@@ -64,15 +64,16 @@ func (s *Store) guard(ctx context.Context, op func(ctx context.Context) error) e
 		defer cancel()
 		err := op(bounded)
 		if err != nil && ctx.Err() != nil {
-			err = fmt.Errorf("%w: %w", errLeft, err)
+			return struct{}{}, fmt.Errorf("%w: %w", errLeft, err)
 		}
+		s.health.failed(err)
 		return struct{}{}, err
 	})
 	switch {
 	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests):
 		return ErrUnavailable
 	case refused(err):
-		s.health.refuse()
+		s.health.worse(troubleRefuses)
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/causeway-mcp/causeway/cache"
@@ -228,6 +230,19 @@ func TestOneNodeIsSilent(t *testing.T) {
 	drawn(t, s)
 }
 
+// TestErrors holds that a Redis that answers every time, but with errors, is told
+// of: one where the user may not do what is needed.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartWith(t, redistest.Options{User: "causeway", Password: "secret", Prefix: "cw"})
+	opts := at(server.URL())
+	opts.Prefix = "another"
+	s := open(t, opts)
+	eventually(t, "the store says that Redis answers with errors", func() bool { return s.Degraded() == troubleErrors })
+	server.Do("ACL", "SETUSER", "causeway", "~*", "&*")
+	eventually(t, "the store works", func() bool { return s.Degraded() == "" })
+}
+
 func TestNeverReached(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -342,7 +357,11 @@ func (reply) RedisError() {}
 // Redis answers again.
 func TestBreakerWaitsForTheProbe(t *testing.T) {
 	opened := false
-	s := &Store{opts: Options{Timeout: time.Second}, breaker: newBreaker(func() { opened = true })}
+	s := &Store{
+		opts:    Options{Timeout: time.Second},
+		breaker: newBreaker(func() { opened = true }),
+		health:  newHealth(slog.New(slog.DiscardHandler), prometheus.NewGauge(prometheus.GaugeOpts{})),
+	}
 	fails := func(context.Context) error { return errors.New("no answer") }
 	for range maxInARow {
 		_ = s.guard(t.Context(), fails)

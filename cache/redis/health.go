@@ -1,11 +1,13 @@
 package redis
 
 import (
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	goredis "github.com/redis/go-redis/v9"
 )
 
 // What may be the matter with a Redis, as Degraded tells it.
@@ -13,6 +15,7 @@ const (
 	troubleNew     = "redis has not been reached yet"
 	troubleSilent  = "redis cannot be reached"
 	troubleRefuses = "redis takes no writes"
+	troubleErrors  = "redis answers with errors"
 )
 
 // health is what is known about a Redis, and who is told of it.
@@ -25,6 +28,7 @@ type health struct {
 
 	mu      sync.Mutex
 	trouble string
+	last    error // the latest that an operation failed with
 	hooks   []*hook
 }
 
@@ -41,12 +45,21 @@ func (h *health) get() string {
 	return h.trouble
 }
 
+// failed notes what an operation failed with, to be told when it makes a
+// difference. Errors of Redis and of connections hold no secrets.
+func (h *health) failed(err error) {
+	if err == nil || errors.Is(err, goredis.Nil) {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last = err
+}
+
 // silent notes that Redis does not answer.
 func (h *health) silent() { h.worse(troubleSilent) }
 
-// refuse notes that Redis takes no writes.
-func (h *health) refuse() { h.worse(troubleRefuses) }
-
+// worse notes what is the matter.
 func (h *health) worse(trouble string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -54,7 +67,7 @@ func (h *health) worse(trouble string) {
 		return
 	}
 	h.trouble = trouble
-	h.log.Warn("Redis is degraded", "reason", trouble)
+	h.log.Warn("Redis is degraded", "reason", trouble, "error", h.last)
 	h.up.Set(0)
 	select {
 	case h.wake <- struct{}{}:

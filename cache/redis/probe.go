@@ -27,43 +27,53 @@ const (
 func (s *Store) watch(ctx context.Context) {
 	pause := probeSoon
 	for {
-		s.look(ctx)
-		if s.Degraded() == "" {
-			pause = probeWell
-		} else if pause *= 2; pause > probeWell {
+		switch failed := s.look(ctx); {
+		case s.Degraded() != "":
+			pause = min(2*pause, probeWell)
+		case failed:
+			pause = probeSoon
+		default:
 			pause = probeWell
 		}
-		// Jitter keeps the replicas of a gateway apart.
-		timer := time.NewTimer(pause/2 + rand.N(pause))
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
-		case <-timer.C:
+		case <-time.After(jitter(pause)):
+			continue
 		case <-s.health.wake:
-			timer.Stop()
-			pause = probeSoon
-			select { // it has just failed
-			case <-ctx.Done():
-				return
-			case <-time.After(pause/2 + rand.N(pause)):
-			}
+		}
+		pause = probeSoon
+		select { // it has just failed
+		case <-ctx.Done():
+			return
+		case <-time.After(jitter(pause)):
 		}
 	}
 }
 
-// look probes once, and notes what it finds.
-func (s *Store) look(ctx context.Context) {
-	_, err := s.breaker.Execute(func() (struct{}, error) { return struct{}{}, s.probe(ctx) })
+// jitter keeps the replicas of a gateway apart.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
+
+// look probes once, and notes what it finds. One probe that is not answered in time
+// says nothing yet: the breaker tells when there are too many.
+func (s *Store) look(ctx context.Context) (failed bool) {
+	_, err := s.breaker.Execute(func() (struct{}, error) {
+		err := s.probe(ctx)
+		s.health.failed(err)
+		return struct{}{}, err
+	})
 	switch {
 	case ctx.Err() != nil:
 	case refused(err):
-		s.health.refuse()
-	case err != nil:
+		s.health.worse(troubleRefuses)
+	case s.breaker.State() != gobreaker.StateClosed:
 		s.health.silent()
-	case s.breaker.State() == gobreaker.StateClosed:
+	case err == nil:
 		s.health.well()
+	case answered(err):
+		s.health.worse(troubleErrors)
 	}
+	return err != nil
 }
 
 // probe tells whether each node answers, and takes a write, as fast as it has to
