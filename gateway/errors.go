@@ -63,6 +63,8 @@ func mapError(err error) failure {
 		own  *refusal
 		rpc  *mcp.Error
 		peer *upstream.Error
+		lost *lostError
+		held *federation.Elsewhere
 	)
 	switch {
 	case errors.Is(err, errGone):
@@ -77,6 +79,11 @@ func mapError(err error) failure {
 		return f
 	case errors.As(err, &peer):
 		return failure{status: http.StatusOK, rpc: upstreamError(peer), errorType: string(peer.Class), upstream: peer.Alias}
+	case errors.As(err, &lost):
+		return failure{status: http.StatusOK, rpc: lost.rpc(), errorType: string(upstream.ClassInterrupted), upstream: lost.alias}
+	case errors.As(err, &held):
+		// It was passed on already, or there is nobody to pass it on to.
+		return mapError(noCallWaits())
 	case errors.Is(err, federation.ErrNoEndpoint):
 		return failure{status: http.StatusNotFound, errorType: "no_endpoint"}
 	}

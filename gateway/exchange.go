@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/causeway-mcp/causeway/federation"
+	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/gateway/telemetry"
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
@@ -35,6 +36,10 @@ type exchange struct {
 	start  time.Time
 	id     string // of the request, for logs
 	client string // address, where it is logged
+	caller tenant.Principal
+	// passed is what another replica says of a request that it passed on; nil for one
+	// that a client sent here.
+	passed *passedHead
 
 	accept accepted
 	legacy *session  // of a client of the handshake era; nil for others
@@ -53,6 +58,7 @@ type exchange struct {
 	taken     time.Duration // total, where that is not the handler's whole time
 	listening bool          // the registry of streams waits for the handler
 	counted   bool          // its parts were counted
+	elsewhere bool          // another replica has answered, and counts it
 
 	mu     sync.Mutex // guards what follows: the timer and Notify write too
 	w      http.ResponseWriter
@@ -61,6 +67,7 @@ type exchange struct {
 	status int
 	timer  *time.Timer
 	late   bool // the body did not come in time
+	away   bool // another replica answers: it keeps the stream alive
 }
 
 // errDone tells a late notification that its response has ended.
@@ -69,7 +76,11 @@ var errDone = errors.New("the response has ended")
 // finish ends the exchange whatever happened: it answers a panic, gives memory
 // back and counts.
 func (x *exchange) finish() {
-	if p := recover(); p != nil {
+	switch p := recover(); p {
+	case nil:
+	case http.ErrAbortHandler:
+		defer panic(p) // it cuts the connection off
+	default:
 		x.fail(panicked(p))
 	}
 	x.mu.Lock()
@@ -99,10 +110,12 @@ func panicked(p any) error { return fmt.Errorf("panic: %v\n%s", p, debug.Stack()
 // count counts the request, ends its span and logs it.
 func (x *exchange) count(total time.Duration) {
 	e := x.edge
-	e.metrics.Observe(telemetry.Observation{
-		Method: x.method, Tenant: x.tenant, Upstream: x.upstream, ErrorType: x.errorType,
-		Total: total, Waited: x.waited,
-	})
+	if !x.elsewhere {
+		e.metrics.Observe(telemetry.Observation{
+			Method: x.method, Tenant: x.tenant, Upstream: x.upstream, ErrorType: x.errorType,
+			Total: total, Waited: x.waited,
+		})
+	}
 	x.endSpan()
 	if e.log.Enabled(x.r.Context(), slog.LevelDebug) {
 		e.log.LogAttrs(x.r.Context(), slog.LevelDebug, "request",
@@ -147,6 +160,9 @@ func (x *exchange) disarm() {
 func (x *exchange) tick() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.away {
+		return
+	}
 	switch x.phase {
 	case phaseBody:
 		x.late = true

@@ -46,7 +46,9 @@ func newGateway(opts Options, r router, budget *mcp.Budget, metrics *telemetry.M
 	e.guard = newGuard(isLoopback(opts.Listen), opts.PublicURL, opts.AllowedOrigins)
 	e.streams = newStreams(opts.Limits, metrics, opts.Logger)
 	e.handshakes = newHandshakes(&opts)
-	return &Gateway{opts: opts, log: opts.Logger, edge: e, health: &health{}, failed: make(chan error, 2)}
+	g := &Gateway{opts: opts, log: opts.Logger, edge: e, health: newHealth(&opts), failed: make(chan error, 3)}
+	g.cleanups.push("state of sessions", e.handshakes.forget)
+	return g
 }
 
 // isNoop tells whether spans of the tracer go nowhere, so that they need not be
@@ -77,6 +79,10 @@ func (g *Gateway) Start(ctx context.Context) error {
 		server := g.server(adminRoutes(guard, g.health, g.opts.Gatherer, g.log))
 		server.WriteTimeout = time.Minute // nothing there streams
 		g.serve("admin listener", server, g.admin)
+	}
+	if p := g.edge.peers; p != nil {
+		g.servePeers()
+		g.log.Info("one of several replicas", "replica", p.replica, "peer", p.address)
 	}
 	g.serveClients(g.public)
 	g.cleanups.push("readiness", func(context.Context) error {
@@ -114,8 +120,13 @@ func (g *Gateway) server(h http.Handler) *http.Server {
 
 // serve runs a server until it is stopped, which waits for requests under way.
 func (g *Gateway) serve(name string, server *http.Server, l net.Listener) {
+	g.serveWith(name, server, func() error { return server.Serve(l) })
+}
+
+// serveWith is serve for a server that begins in a way of its own.
+func (g *Gateway) serveWith(name string, server *http.Server, begin func() error) {
 	g.serving.Go(func() {
-		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := begin(); !errors.Is(err, http.ErrServerClosed) {
 			g.failed <- fmt.Errorf("%s: %w", name, err)
 		}
 	})

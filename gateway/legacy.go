@@ -30,10 +30,13 @@ const codeNoSession = -32001
 // handshakes is what the edge needs for clients of the handshake era.
 type handshakes struct {
 	ring   *seal.Ring
+	peers  *peers // nil where this is the only replica
 	states softStates
 	limits Limits
 	// server is the gateway's own Implementation, raw JSON.
 	server []byte
+	// forget ends what states do. It comes after all that uses them.
+	forget func(context.Context) error
 
 	mu           sync.Mutex
 	asking       int // calls that wait for a client's answer
@@ -46,14 +49,19 @@ type handshakes struct {
 	work   sync.WaitGroup
 }
 
-// newHandshakes makes it. The caller ends it with close.
+// newHandshakes makes it. The caller ends it with close, then forget.
 func newHandshakes(opts *Options) *handshakes {
 	h := &handshakes{
 		ring:   opts.Ring,
-		states: newMemoryStates(opts.Limits.Sessions, opts.Logger),
 		limits: opts.Limits,
+		forget: func(context.Context) error { return nil },
 
 		perPrincipal: map[principal]int{},
+	}
+	near := newMemoryStates(opts.Limits.Sessions, opts.Logger)
+	if h.states = near; opts.Cluster != nil {
+		shared := newSharedStates(opts.Cluster.Values, opts.Cluster.Bus, near, opts.Logger)
+		h.states, h.forget = shared, shared.close
 	}
 	h.server = append(mcp.AppendQuote([]byte(`{"name":"causeway","title":"Causeway","version":`), opts.Version), '}')
 	h.ctx, h.cancel = context.WithCancel(context.Background())
@@ -117,9 +125,6 @@ func (e *edge) hasSession(h http.Header) bool {
 	return h.Get(mcp.HeaderSessionID) != "" && !e.isModern(h.Get(mcp.HeaderProtocolVersion))
 }
 
-// principal is who sends the request.
-func (x *exchange) principal() tenant.Principal { return tenant.Principal{Tenant: x.at.Tenant} }
-
 // open finds out on whose behalf the request of the handshake era is. A client
 // that names no session is served with what its headers say, as one that declared
 // nothing.
@@ -135,8 +140,8 @@ func (x *exchange) open() error {
 		x.legacy = &session{revision: cmp.Or(version, revision202503), capabilities: []byte(noCapabilities)}
 		return nil
 	}
-	h, p := x.edge.handshakes, x.principal()
-	s, err := openSession(h.ring, token, x.at, &p, time.Now())
+	h := x.edge.handshakes
+	s, err := openSession(h.ring, token, x.at, &x.caller, time.Now())
 	if err != nil {
 		return noSession()
 	}
@@ -263,17 +268,6 @@ func malformed(bad *mcp.Error) error {
 // isResponse tells whether the message answers a request.
 func isResponse(msg *mcp.Message) bool {
 	return msg.Kind == mcp.KindResult || msg.Kind == mcp.KindError
-}
-
-// answered passes a client's response to whoever waits for it in the session. One
-// that nobody waits for is dropped.
-func (h *handshakes) answered(ctx context.Context, s *session, msg *mcp.Message) error {
-	if !msg.ID.Ok() {
-		return nil
-	}
-	return h.states.signal(ctx, s.id, signal{
-		kind: signalAnswer, key: idKey(msg.Raw, msg.ID), body: append([]byte(nil), msg.Raw...),
-	})
 }
 
 // otherMethod serves GET and DELETE of a session; whatever else is not POST is

@@ -40,7 +40,7 @@ func (t *turn) ask(ctx context.Context, reply *federation.Reply, msg *mcp.Messag
 	case t.out.gone():
 		return nil, errGone
 	}
-	done, err := t.x.edge.handshakes.ask(t.x.principal())
+	done, err := t.x.edge.handshakes.ask(t.x.caller)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (t *turn) questions(reply *federation.Reply, msg *mcp.Message) ([]*question
 		return nil, t.nonsense(reply, "inputRequests is not an object")
 	}
 	for m := range mcp.Members(raw, msg.InputRequests) {
-		q := &question{key: m.Key, id: "causeway-" + rand.Text(), params: mcp.Find(raw, m.Value, "params")}
+		q := &question{key: m.Key, id: t.x.edge.handshakes.questionID(t.session.id), params: mcp.Find(raw, m.Value, "params")}
 		q.method, _ = mcp.String(raw, mcp.Find(raw, m.Value, "method"))
 		switch q.method {
 		case methodElicit, methodSampling, methodRoots:

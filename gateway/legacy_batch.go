@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -32,13 +33,16 @@ func (x *exchange) batch() error {
 	}
 	b := &batch{x: x}
 	var work sync.WaitGroup
+	var failed []error
 	for _, raw := range messages {
 		if err := b.serve(raw, &work); err != nil {
-			work.Wait()
-			return err
+			failed = append(failed, err)
 		}
 	}
 	work.Wait()
+	if err := errors.Join(failed...); err != nil && !b.started {
+		return err // else it would take the place of the responses
+	}
 	x.counted = b.started // by its requests
 	b.finish()
 	return nil
@@ -100,7 +104,7 @@ func (b *batch) serve(raw []byte, work *sync.WaitGroup) error {
 // request answers one request of the batch.
 func (b *batch) request(req *mcp.Request) {
 	x := &exchange{
-		edge: b.x.edge, r: b.x.r, at: b.x.at, id: b.x.id, client: b.x.client, start: time.Now(),
+		edge: b.x.edge, r: b.x.r, at: b.x.at, id: b.x.id, client: b.x.client, caller: b.x.caller, start: time.Now(),
 		tenant: b.x.tenant, method: legacyLabel(req.Method), legacy: b.x.legacy, accept: b.x.accept, req: req,
 	}
 	defer func() {

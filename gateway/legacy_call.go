@@ -22,8 +22,10 @@ const (
 	// firstWait is the pause before such a call is retried; each further one is
 	// longer by as much.
 	firstWait = 200 * time.Millisecond
-	// maxSubscriptions bounds the resources that one session subscribes to.
-	maxSubscriptions = 1000
+	// maxSubscriptions bounds the resources that one session subscribes to, and
+	// maxSubscriptionBytes all their URIs together.
+	maxSubscriptions     = 1000
+	maxSubscriptionBytes = 256 << 10
 )
 
 // turn is one request of a handshake client.
@@ -63,7 +65,7 @@ func (t *turn) run(ctx context.Context) (*mcp.Buffer, error) {
 		key := idKey(t.req.Raw, t.req.ID)
 		defer t.x.edge.handshakes.states.attach(t.session.id, func(s signal) {
 			switch {
-			case s.kind == signalDeleted, s.kind == signalCancel && s.key == key:
+			case s.kind == signalDeleted, s.kind == signalState && s.state.deleted, s.kind == signalCancel && s.key == key:
 				cancel(errCancelled)
 			case s.kind == signalAnswer:
 				t.take(s)
@@ -122,7 +124,7 @@ func (t *turn) subscribe(ctx context.Context) (*mcp.Buffer, error) {
 		return nil, needsSession()
 	}
 	call := federation.Call{
-		Endpoint: t.x.at, Principal: t.x.principal(), Session: t.session.id, NoHeaders: true, Request: t.req, Header: t.x.r.Header,
+		Endpoint: t.x.at, Principal: t.x.caller, Session: t.session.id, NoHeaders: true, Request: t.req, Header: t.x.r.Header,
 	}
 	if err := t.x.edge.router.Watchable(ctx, &call); err != nil {
 		return nil, t.legacyError(err)
@@ -134,9 +136,20 @@ func (t *turn) subscribe(ctx context.Context) (*mcp.Buffer, error) {
 			return uris, nil
 		case len(uris) >= maxSubscriptions:
 			return nil, mcp.Errorf(federation.CodeOverQuota, "A session may subscribe to %d resources", maxSubscriptions)
+		case total(uris)+len(uri) > maxSubscriptionBytes:
+			return nil, mcp.Errorf(federation.CodeOverQuota, "The URIs that a session subscribes to may have %d bytes", maxSubscriptionBytes)
 		}
 		return append(slices.Clip(uris), uri), nil
 	})
+}
+
+// total is the length of all of them, in bytes.
+func total(uris []string) int {
+	n := 0
+	for _, uri := range uris {
+		n += len(uri)
+	}
+	return n
 }
 
 // unsubscribe serves resources/unsubscribe.
@@ -249,7 +262,7 @@ func (t *turn) handle(ctx context.Context, more retry) (*federation.Reply, error
 		return nil, bad
 	}
 	call := federation.Call{
-		Endpoint: t.x.at, Principal: t.x.principal(), Session: t.session.id, NoHeaders: true, Request: req, Header: t.x.r.Header,
+		Endpoint: t.x.at, Principal: t.x.caller, Session: t.session.id, NoHeaders: true, Request: req, Header: t.x.r.Header,
 	}
 	if t.out.accept.sse {
 		call.Notify = func(raw []byte) error {

@@ -40,8 +40,7 @@ func (x *exchange) initialize() error {
 		return mcp.Errorf(mcp.CodeInvalidParams, "params.capabilities must be an object")
 	}
 	s.capabilities = capabilitiesOf(req.Raw, declared, s.revision)
-	p := x.principal()
-	token, err := sealSession(x.edge.handshakes.ring, s, x.at, &p)
+	token, err := sealSession(x.edge.handshakes.ring, s, x.at, &x.caller)
 	if err != nil {
 		return mcp.Errorf(mcp.CodeInvalidParams, "The client's name and capabilities are too large: a session id may have %d bytes", maxSessionID)
 	}
@@ -66,7 +65,7 @@ func (x *exchange) discover(ctx context.Context, s *session) (*mcp.Buffer, error
 		return nil, bad
 	}
 	reply, err := x.edge.router.Handle(ctx, &federation.Call{
-		Endpoint: x.at, Principal: x.principal(), Session: s.id, NoHeaders: true, Request: asked, Header: x.r.Header,
+		Endpoint: x.at, Principal: x.caller, Session: s.id, NoHeaders: true, Request: asked, Header: x.r.Header,
 	})
 	if err != nil {
 		return nil, err

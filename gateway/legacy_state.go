@@ -19,7 +19,8 @@ type softStates interface {
 	// update changes a session's state. It is kept until the session's token
 	// expires. What change fails with is given back, and nothing is changed.
 	update(ctx context.Context, id string, expires time.Time, change func(*softState) error) error
-	// signal tells all that is attached to the session, wherever it runs.
+	// signal tells all that is attached to the session, wherever it runs; an answer
+	// only what is in this process.
 	signal(ctx context.Context, id string, s signal) error
 	// attach has receive told of the session's signals until detach is called.
 	// receive must not block, nor call back.
@@ -39,9 +40,10 @@ type softState struct {
 // signal is news about one session.
 type signal struct {
 	kind   signalKind
-	key    string // of signalCancel the request's id, of signalAnswer that of our request
-	body   []byte // of signalAnswer: the client's response
-	stream uint64 // of signalStream
+	key    string    // of signalCancel the request's id, of signalAnswer that of our request
+	body   []byte    // of signalAnswer: the client's response
+	stream uint64    // of signalStream
+	state  softState // of signalState
 }
 
 type signalKind uint8
@@ -52,6 +54,7 @@ const (
 	signalStream                      // a GET stream was opened: earlier ones end
 	signalSubscribe                   // the resources that it subscribed to changed
 	signalDeleted                     // the session was deleted
+	signalState                       // signals may have been missed: this is how things are
 )
 
 // sweepInterval is how often expired states are looked for.
@@ -69,6 +72,7 @@ type memoryStates struct {
 	attached map[string]map[*receiver]struct{}
 }
 
+// stateEntry is the state of one session.
 type stateEntry struct {
 	id      string
 	expires time.Time
@@ -115,6 +119,51 @@ func (m *memoryStates) update(_ context.Context, id string, expires time.Time, c
 	entry.state = s
 	m.used.MoveToFront(e)
 	return nil
+}
+
+// known gives what is known of a session, and when its token expires: zero when
+// nothing is.
+func (m *memoryStates) known(id string) (softState, time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.states[id]; e != nil {
+		entry := e.Value.(*stateEntry)
+		return entry.state, entry.expires
+	}
+	return softState{}, time.Time{}
+}
+
+// set notes the state of a session. One that was deleted stays so.
+func (m *memoryStates) set(id string, expires time.Time, s softState) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.states[id]; e != nil {
+		entry := e.Value.(*stateEntry)
+		s.deleted = s.deleted || entry.state.deleted
+		entry.state, entry.expires = s, expires
+		m.used.MoveToFront(e)
+		return
+	}
+	m.makeRoom(time.Now())
+	m.states[id] = m.used.PushFront(&stateEntry{id: id, expires: expires, state: s})
+}
+
+// isAttached tells whether somebody is attached to the session.
+func (m *memoryStates) isAttached(id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.attached[id]) > 0
+}
+
+// attachedTo gives the sessions to which somebody is attached.
+func (m *memoryStates) attachedTo() map[string]struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ids := make(map[string]struct{}, len(m.attached))
+	for id := range m.attached {
+		ids[id] = struct{}{}
+	}
+	return ids
 }
 
 // makeRoom forgets the states of sessions that have expired and, if that is not

@@ -4,10 +4,12 @@ import (
 	"context"
 	"math"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/causeway-mcp/causeway/federation"
+	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
 
@@ -16,12 +18,17 @@ import (
 type feed struct {
 	edge    *edge
 	session *session
+	caller  tenant.Principal
+	number  uint64 // of the stream
 	open    func() (*federation.Subscription, error)
 	detach  func()
 
 	news    chan struct{} // the session subscribed to something else
 	ended   chan struct{} // closed when another stream took the place, or the session is over
 	endOnce sync.Once
+
+	mu   sync.Mutex
+	uris []string // that it subscribes to
 }
 
 // stream opens the GET stream of a session (2025-11-25, basic/transports,
@@ -34,25 +41,24 @@ func (x *exchange) stream() error {
 	x.method = mcp.MethodListen
 	h, s := x.edge.handshakes, x.legacy
 	return x.hold(x.r.Context(), func(life context.Context, st *stream) error {
-		var number uint64
+		f := &feed{edge: x.edge, session: s, caller: x.caller, news: make(chan struct{}, 1), ended: make(chan struct{})}
 		err := h.states.update(life, s.id, s.expires, func(state *softState) error {
 			if state.deleted {
 				return noSession()
 			}
 			// The clock keeps numbers growing if the state was forgotten in between.
-			number = max(state.stream+1, uint64(time.Now().UnixNano()))
-			state.stream = number
+			f.number = max(state.stream+1, uint64(time.Now().UnixNano()))
+			state.stream = f.number
 			return nil
 		})
 		if err != nil {
 			return err
 		}
-		f := &feed{edge: x.edge, session: s, news: make(chan struct{}, 1), ended: make(chan struct{})}
 		header, at := x.r.Header, x.at
 		f.open = func() (*federation.Subscription, error) { return f.subscribe(life, at, header) }
 		st.feed = f
-		f.detach = h.states.attach(s.id, func(news signal) { f.take(news, number) })
-		if err := h.states.signal(life, s.id, signal{kind: signalStream, stream: number}); err != nil {
+		f.detach = h.states.attach(s.id, f.take)
+		if err := h.states.signal(life, s.id, signal{kind: signalStream, stream: f.number}); err != nil {
 			return err
 		}
 		st.sub, err = f.open()
@@ -67,6 +73,12 @@ func (f *feed) subscribe(life context.Context, at federation.Endpoint, header ht
 	if err != nil {
 		return nil, err
 	}
+	// A stream that was opened elsewhere at the same time may have told so before
+	// this one listened.
+	f.follow(state)
+	f.mu.Lock()
+	f.uris = state.uris
+	f.mu.Unlock()
 	filter := []byte(`{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":[`)
 	for i, uri := range state.uris {
 		if i > 0 {
@@ -80,9 +92,8 @@ func (f *feed) subscribe(life context.Context, at federation.Endpoint, header ht
 	if bad != nil {
 		return nil, bad
 	}
-	x := exchange{at: at}
 	sub, err := f.edge.router.Listen(life, &federation.Call{
-		Endpoint: at, Principal: x.principal(), Session: f.session.id, NoHeaders: true, Request: req, Header: header,
+		Endpoint: at, Principal: f.caller, Session: f.session.id, NoHeaders: true, Request: req, Header: header,
 	})
 	if err != nil {
 		return nil, err
@@ -91,17 +102,41 @@ func (f *feed) subscribe(life context.Context, at federation.Endpoint, header ht
 }
 
 // take is told of the session's signals.
-func (f *feed) take(s signal, number uint64) {
-	switch {
-	case s.kind == signalSubscribe:
-		select {
-		case f.news <- struct{}{}:
-		default: // it will look at what is subscribed to then
+func (f *feed) take(s signal) {
+	switch s.kind {
+	case signalSubscribe:
+		f.stir()
+	case signalDeleted:
+		f.end()
+	case signalStream:
+		f.follow(softState{stream: s.stream})
+	case signalState:
+		f.follow(s.state)
+		f.mu.Lock()
+		same := slices.Equal(f.uris, s.state.uris)
+		f.mu.Unlock()
+		if !same {
+			f.stir()
 		}
-	case s.kind == signalDeleted, s.kind == signalStream && s.stream > number:
-		f.endOnce.Do(func() { close(f.ended) })
 	}
 }
+
+// stir has the stream look at what is subscribed to.
+func (f *feed) stir() {
+	select {
+	case f.news <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// follow ends the stream where the session has a later one, or is over.
+func (f *feed) follow(state softState) {
+	if state.deleted || state.stream > f.number {
+		f.end()
+	}
+}
+
+func (f *feed) end() { f.endOnce.Do(func() { close(f.ended) }) }
 
 // changed gives news of other subscriptions.
 func (f *feed) changed() <-chan struct{} {

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/causeway-mcp/causeway/federation"
+	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/gateway/telemetry"
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 	"github.com/causeway-mcp/causeway/upstream/sse"
@@ -42,6 +43,7 @@ type edge struct {
 	streams *streams
 
 	handshakes *handshakes
+	peers      *peers // nil where this is the only replica
 
 	versions      []string // that are spoken per request, the newest first
 	supported     []byte   // the same as JSON
@@ -80,15 +82,25 @@ func newEdge() *edge {
 func (e *edge) serve(w http.ResponseWriter, r *http.Request, at federation.Endpoint, client string) {
 	x := &exchange{
 		edge: e, r: r, at: at, start: time.Now(), client: client,
+		caller: tenant.Principal{Tenant: at.Tenant},
 		method: methodOther, id: requestID(r.Header),
 		w: w, rc: http.NewResponseController(w),
 	}
-	e.metrics.InFlight.Inc()
+	x.serve()
+}
+
+// serve answers the request, whatever happens.
+func (x *exchange) serve() {
+	x.edge.metrics.InFlight.Inc()
 	defer x.finish()
-	h := w.Header()
+	h := x.w.Header()
 	h[headerRequestID] = []string{x.id}
-	h["X-Content-Type-Options"] = e.noSniff
-	if err := x.run(); err != nil {
+	h["X-Content-Type-Options"] = x.edge.noSniff
+	run := (*exchange).run
+	if x.passed != nil {
+		run = (*exchange).runPassed
+	}
+	if err := run(x); err != nil {
 		x.fail(err)
 	}
 }
@@ -131,13 +143,18 @@ func (x *exchange) run() error {
 		x.acknowledge()
 		return nil
 	}
-	x.method = methodLabel(req.Method)
+	return x.serveModern()
+}
+
+// serveModern answers a request of the era without sessions.
+func (x *exchange) serveModern() error {
+	x.method = methodLabel(x.req.Method)
 	ctx := x.startSpan()
-	if err := e.check(x.r.Header, x.at, req); err != nil {
+	if err := x.edge.check(x.r.Header, x.at, x.req); err != nil {
 		return err
 	}
-	x.call = federation.Call{Endpoint: x.at, Principal: x.principal(), Request: req, Header: x.r.Header}
-	if req.Method == mcp.MethodListen {
+	x.call = federation.Call{Endpoint: x.at, Principal: x.caller, Request: x.req, Header: x.r.Header}
+	if x.req.Method == mcp.MethodListen {
 		return x.listen(ctx)
 	}
 	return x.handle(ctx)
@@ -212,6 +229,10 @@ func (x *exchange) handle(ctx context.Context) error {
 		x.await(phaseWaiting, x.edge.limits.KeepAlive)
 	}
 	reply, err := x.edge.router.Handle(ctx, &x.call)
+	var other *federation.Elsewhere
+	if errors.As(err, &other) && x.edge.peers != nil && x.passed == nil {
+		return x.passOn(ctx, other)
+	}
 	if err != nil {
 		return err
 	}

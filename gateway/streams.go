@@ -216,7 +216,7 @@ func (x *exchange) listen(ctx context.Context) error {
 // subscribes to, for as long as life lasts.
 func (x *exchange) hold(ctx context.Context, open func(life context.Context, st *stream) error) error {
 	s := x.edge.streams
-	st, err := s.add(x.principal())
+	st, err := s.add(x.caller)
 	if err != nil {
 		return err
 	}

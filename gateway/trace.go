@@ -15,14 +15,18 @@ import (
 // for MCP. Its parent comes from `_meta`, else from the HTTP header.
 func (x *exchange) startSpan() context.Context {
 	ctx, req := x.r.Context(), x.req
+	var from propagation.TextMapCarrier = carrier{x}
+	if x.passed != nil && len(x.passed.Trace) > 0 {
+		from = propagation.MapCarrier(x.passed.Trace) // the span of the replica that passed it on
+	}
 	if x.edge.tracer == nil {
 		// The client's trace still goes on to the upstream, in body and header.
-		if req.Meta.Traceparent.IsString || len(x.r.Header["Traceparent"]) > 0 {
-			ctx = propagation.TraceContext{}.Extract(ctx, carrier{x})
+		if x.passed != nil || req.Meta.Traceparent.IsString || len(x.r.Header["Traceparent"]) > 0 {
+			ctx = propagation.TraceContext{}.Extract(ctx, from)
 		}
 		return ctx
 	}
-	ctx = propagation.TraceContext{}.Extract(ctx, carrier{x})
+	ctx = propagation.TraceContext{}.Extract(ctx, from)
 	name := x.method
 	attrs := []attribute.KeyValue{
 		attribute.String("mcp.method.name", cut(req.Method)),

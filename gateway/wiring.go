@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 
 	"go.opentelemetry.io/otel/trace/noop"
@@ -13,8 +15,9 @@ import (
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
 
-// New makes a Gateway and its collaborators; nothing is listened on yet. Stop
-// must be called in the end. The error names all faults of opts.
+// New makes a Gateway and its collaborators; nothing is served yet, and of the
+// listeners only that for other replicas is open. Stop must be called in the end.
+// The error names all faults of opts.
 func New(opts Options) (*Gateway, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
@@ -24,17 +27,30 @@ func New(opts Options) (*Gateway, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
-	fed, err := newFederation(&opts, budget, metrics)
+	var p *peers
+	if opts.Cluster != nil {
+		if p, err = newPeers(&opts); err != nil {
+			return nil, err
+		}
+	}
+	fed, err := newFederation(&opts, budget, metrics, p)
 	if err != nil {
+		if p != nil {
+			err = errors.Join(err, p.close(context.Background()))
+		}
 		return nil, err
 	}
 	g := newGateway(opts, fed, budget, metrics)
+	if p != nil {
+		g.join(p)
+	}
 	g.cleanups.push("federation", fed.Close)
 	return g, nil
 }
 
 // newFederation makes the federation and, through it, the clients of upstreams.
-func newFederation(opts *Options, budget *mcp.Budget, metrics *telemetry.Metrics) (*federation.Federation, error) {
+// peers may be nil.
+func newFederation(opts *Options, budget *mcp.Budget, metrics *telemetry.Metrics, p *peers) (*federation.Federation, error) {
 	tracer := opts.Tracer
 	if tracer == nil {
 		tracer = noop.NewTracerProvider().Tracer("")
@@ -48,6 +64,11 @@ func newFederation(opts *Options, budget *mcp.Budget, metrics *telemetry.Metrics
 	}
 	if isNoop(opts.Tracer) {
 		deps.Tracer = nil
+	}
+	var cluster *federation.Cluster
+	if p != nil {
+		cluster = &opts.Cluster.Cluster
+		deps.Ring, deps.Holder = opts.Ring, p.address
 	}
 	return federation.New(federation.Options{
 		Store: opts.Store,
@@ -64,6 +85,11 @@ func newFederation(opts *Options, budget *mcp.Budget, metrics *telemetry.Metrics
 		Version: opts.Version,
 
 		Unloaded: metrics.Forget,
+		Cluster:  cluster,
+		Holder:   deps.Holder,
+		Counters: opts.Counters,
+
+		QuotaFailClosed: opts.QuotaFailClosed,
 	})
 }
 
