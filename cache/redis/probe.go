@@ -27,11 +27,12 @@ const (
 func (s *Store) watch(ctx context.Context) {
 	pause := probeSoon
 	for {
-		switch failed := s.look(ctx); {
-		case s.Degraded() != "":
-			pause = min(2*pause, probeWell)
-		case failed:
+		failed, trouble := s.look(ctx), s.Degraded()
+		switch {
+		case failed && (trouble == "" || trouble == troubleNew): // the breaker soon knows
 			pause = probeSoon
+		case trouble != "":
+			pause = min(2*pause, probeWell)
 		default:
 			pause = probeWell
 		}
