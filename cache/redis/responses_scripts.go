@@ -92,19 +92,18 @@ var scriptPut = goredis.NewScript(luaTopic + `
 local g, entry = field('g'), KEYS[2]
 local function answer(stored) return {stored, g, field('d'), time} end
 if g == 0 or g ~= tonumber(ARGV[1]) then return answer(0) end
-local life = tonumber(ARGV[4])
-local left = math.min(life, life - math.ceil((time - tonumber(ARGV[5])) / 1000))
+local ends = math.floor(math.min(time, tonumber(ARGV[5])) / 1000) + tonumber(ARGV[4])
 local new = string.sub(ARGV[3], 1, 26)
 local old = redis.call('GETRANGE', entry, 0, 25)
 if #old == 26 and string.byte(old) == string.byte(new) and string.sub(old, 11, 18) == string.sub(new, 11, 18) then
 	local gen, fence = struct.unpack('>I8', old, 3), struct.unpack('>I8', old, 19)
 	if gen >= g and fence > struct.unpack('>I8', new, 19) then return answer(0) end
 end
-if left <= 0 then
+if ends * 1000 <= time then
 	redis.call('DEL', entry)
 	return answer(0)
 end
-redis.call('SET', entry, ARGV[3], 'PX', whole(left))
+redis.call('SET', entry, ARGV[3], 'PXAT', whole(ends))
 if ARGV[6] == '1' then redis.call('HSET', topic, 'p', '1') end
 redis.call('PEXPIRE', topic, ARGV[2])
 return answer(1)
