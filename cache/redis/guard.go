@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"time"
 
@@ -11,46 +12,31 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// When the breaker opens: after so many failures in a row, or so many of at least
-// minCalls in the last window, since one node of a cluster may be what fails.
-const (
-	maxInARow   = 5
-	minCalls    = 20
-	maxFailed   = 0.2
-	countWindow = 10 * time.Second
-	countPeriod = time.Second
-	// openFor is how long no probe is let through. Callers are not until one was
-	// answered.
-	openFor = 100 * time.Millisecond
-)
-
 // ErrUnavailable is what an operation fails with that was not begun, because Redis
 // does not answer at the moment.
 var ErrUnavailable = errors.New("redis is not used until it answers again")
 
-// errLeft excludes from the breaker's counts what a caller gave up by itself.
-var errLeft = errors.New("the caller left")
+// ErrBusy is what an operation fails with that waited for its turn for too long,
+// because this process asks more of Redis than it can do.
+var ErrBusy = errors.New("too many wait for redis")
 
-// newBreaker makes the breaker. opened is called when it opens; it must not block.
-func newBreaker(opened func()) *gobreaker.CircuitBreaker[struct{}] {
-	return gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
-		Name:         "redis",
-		Interval:     countWindow,
-		BucketPeriod: countPeriod,
-		Timeout:      openFor,
-		ReadyToTrip: func(c gobreaker.Counts) bool {
-			return c.ConsecutiveFailures >= maxInARow ||
-				c.Requests >= minCalls && float64(c.TotalFailures) >= maxFailed*float64(c.Requests)
-		},
-		OnStateChange: func(_ string, _, to gobreaker.State) {
-			if to == gobreaker.StateOpen {
-				opened()
-			}
-		},
-		IsSuccessful: answered,
-		IsExcluded:   func(err error) bool { return errors.Is(err, errLeft) },
-	})
+// How many operations may be under way at the same time: enough to keep a Redis
+// busy, and few enough that each is fast.
+const (
+	turnsPerCPU = 8
+	minTurns    = 16
+)
+
+func newTurns() chan struct{} {
+	return make(chan struct{}, max(minTurns, turnsPerCPU*runtime.GOMAXPROCS(0)))
 }
+
+// notCounted is an error that says nothing about Redis: of a caller who gave up by
+// itself, or who had little time left when it was its turn.
+type notCounted struct{ error }
+
+// Unwrap gives the error itself.
+func (e notCounted) Unwrap() error { return e.error }
 
 // guard runs one operation within the Store's timeout, unless the breaker is open.
 // Every use of the client on behalf of a request goes through it.
@@ -59,12 +45,18 @@ func (s *Store) guard(ctx context.Context, op func(ctx context.Context) error) e
 	if s.breaker.State() != gobreaker.StateClosed {
 		return ErrUnavailable
 	}
+	start := time.Now()
+	bounded, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	defer cancel()
+	if err := s.turn(ctx, bounded); err != nil {
+		return err
+	}
+	defer func() { <-s.turns }()
+	late := time.Since(start) > s.opts.Timeout/2
 	_, err := s.breaker.Execute(func() (struct{}, error) {
-		bounded, cancel := context.WithTimeout(ctx, s.opts.Timeout)
-		defer cancel()
 		err := op(bounded)
-		if err != nil && ctx.Err() != nil {
-			return struct{}{}, fmt.Errorf("%w: %w", errLeft, err)
+		if err != nil && !answered(err) && (late || ctx.Err() != nil) {
+			return struct{}{}, notCounted{err}
 		}
 		s.health.failed(err)
 		return struct{}{}, err
@@ -76,6 +68,26 @@ func (s *Store) guard(ctx context.Context, op func(ctx context.Context) error) e
 		s.health.worse(troubleRefuses)
 	}
 	return err
+}
+
+// turn waits until fewer operations are under way than may be at the same time. A
+// crowd whose members wait for one another would look like a Redis that does not
+// answer.
+func (s *Store) turn(ctx, bounded context.Context) error {
+	select {
+	case s.turns <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case s.turns <- struct{}{}:
+		return nil
+	case <-bounded.Done():
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("wait for redis: %w", err)
+		}
+		return ErrBusy
+	}
 }
 
 // answered tells whether Redis has done its part: a refusal is an answer.

@@ -4,16 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"regexp"
 	"strconv"
-	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/sony/gobreaker/v2"
 
 	"github.com/causeway-mcp/causeway/cache"
 	"github.com/causeway-mcp/causeway/cache/redistest"
@@ -275,6 +271,44 @@ func TestCallersWhoLeave(t *testing.T) {
 	}
 }
 
+// TestCrowd has many more callers than there are connections, more than can be
+// served in time. They say nothing about Redis either.
+func TestCrowd(t *testing.T) {
+	t.Parallel()
+	s := openWell(t, at(redistest.Start(t).URL()))
+	s.opts.Timeout = 200 * time.Millisecond
+	enter, leave := make(chan struct{}), make(chan struct{})
+	var holders, rest sync.WaitGroup
+	for range cap(s.turns) {
+		holders.Go(func() {
+			err := s.guard(context.WithoutCancel(t.Context()), func(context.Context) error {
+				enter <- struct{}{}
+				<-leave
+				return nil
+			})
+			if err != nil {
+				t.Errorf("an operation that was done gives the error %v", err)
+			}
+		})
+	}
+	for range cap(s.turns) {
+		<-enter
+	}
+	for range 100 {
+		rest.Go(func() {
+			if _, err := s.Draw(t.Context(), acme); !errors.Is(err, ErrBusy) {
+				t.Errorf("the error is %v, want %v", err, ErrBusy)
+			}
+		})
+	}
+	rest.Wait()
+	close(leave)
+	holders.Wait()
+	if _, err := s.Draw(t.Context(), acme); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestScriptsAreSentAgain has the server forget the scripts that it was sent.
 func TestScriptsAreSentAgain(t *testing.T) {
 	t.Parallel()
@@ -352,26 +386,3 @@ func (r reply) Error() string { return string(r) }
 
 // RedisError implements goredis.Error.
 func (reply) RedisError() {}
-
-// TestBreakerWaitsForTheProbe holds that no caller is the one to find out whether
-// Redis answers again.
-func TestBreakerWaitsForTheProbe(t *testing.T) {
-	opened := false
-	s := &Store{
-		opts:    Options{Timeout: time.Second},
-		breaker: newBreaker(func() { opened = true }),
-		health:  newHealth(slog.New(slog.DiscardHandler), prometheus.NewGauge(prometheus.GaugeOpts{})),
-	}
-	fails := func(context.Context) error { return errors.New("no answer") }
-	for range maxInARow {
-		_ = s.guard(t.Context(), fails)
-	}
-	if !opened {
-		t.Fatal("the breaker has not opened")
-	}
-	eventually(t, "the breaker lets a probe through", func() bool { return s.breaker.State() == gobreaker.StateHalfOpen })
-	err := s.guard(t.Context(), func(context.Context) error { t.Error("a caller was let through"); return nil })
-	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "redis") {
-		t.Errorf("the error is %v, want %v", err, ErrUnavailable)
-	}
-}

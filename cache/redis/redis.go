@@ -70,6 +70,7 @@ type Store struct {
 	breaker *gobreaker.CircuitBreaker[struct{}]
 	health  *health
 	bus     *bus
+	turns   chan struct{} // has something in it for each operation that is under way
 
 	cancel context.CancelFunc
 	work   sync.WaitGroup
@@ -97,7 +98,7 @@ func Open(opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opts: opts, client: client}
+	s := &Store{opts: opts, client: client, turns: newTurns()}
 	up := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "causeway_redis_up",
 		Help:        "Whether Redis answers and takes writes.",
@@ -109,7 +110,7 @@ func Open(opts Options) (*Store, error) {
 		}
 	}
 	s.health = newHealth(opts.Logger, up)
-	s.breaker = newBreaker(s.health.silent)
+	s.breaker = newBreaker(opts.Timeout, s.health.silent)
 	s.bus = newBus(func(ctx context.Context) *goredis.PubSub { return client.Subscribe(ctx) })
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = func() {
