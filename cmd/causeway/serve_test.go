@@ -15,6 +15,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // served is a running `causeway serve`.
@@ -23,6 +24,7 @@ type served struct {
 	url     string
 	hangups chan os.Signal
 	lines   chan map[string]any // of its log
+	before  []map[string]any    // those that await has passed by
 	stop    func() int          // ends it as a signal does, and gives the exit code
 }
 
@@ -67,6 +69,7 @@ func startServe(t *testing.T, path string, args ...string) *served {
 func (s *served) await(msg string) map[string]any {
 	s.t.Helper()
 	for line := range s.lines {
+		s.before = append(s.before, line)
 		if line["msg"] == msg {
 			return line
 		}
@@ -99,6 +102,21 @@ func (s *served) discover(tenant string) int {
 		s.t.Fatal(err)
 	}
 	return resp.StatusCode
+}
+
+// awaitStatus waits until a tenant answers with a status.
+func (s *served) awaitStatus(tenant string, want int) {
+	s.t.Helper()
+	deadline := time.After(30 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for s.discover(tenant) != want {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			s.t.Fatalf("tenant %s never answers %d", tenant, want)
+		}
+	}
 }
 
 // wantStatus holds what a client of each tenant sees.
