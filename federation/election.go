@@ -18,9 +18,13 @@ const (
 	leaseEvery = time.Second // between renewals, and between tries to take the lease
 	// claimEvery is how often the holder is told of what is wanted at most.
 	claimEvery = 50 * time.Millisecond
-	// aloneAfter is how long the shared state may fail, and up to once more at random,
-	// before a replica listens for itself.
-	aloneAfter = time.Second
+	// leaseHurry is the time before what failed is tried again, for as long as that may
+	// help.
+	leaseHurry = leaseEvery / 4
+	// aloneAfter is how long the shared state may fail, and up to aloneSpread more at
+	// random, before a replica listens for itself.
+	aloneAfter  = 2 * time.Second
+	aloneSpread = 1500 * time.Millisecond
 	// opWait bounds one use of the shared state in the background.
 	opWait = time.Second
 )
@@ -48,6 +52,7 @@ type election struct {
 	yields   bool          // another one holds the lease, and what runs here is to end
 	down     time.Time     // since when the shared state has failed; zero when it works
 	patience time.Duration // how long it may, from down on
+	renewed  time.Time     // when the lease was taken, or last renewed
 	seen     time.Time     // when the board was last read
 
 	writing sync.Mutex // held while the board is written; it comes before mu
@@ -62,7 +67,8 @@ type election struct {
 	floor  cache.Fence               // of the holder: what was fetched before it does not count
 	others *interest                 // of the holder: what the others want
 	owes   bool                      // of the holder: something could not be told to the others
-	reads  [kindDiscover]cache.Fence // lists that turned out to be other ones, to be told to the others
+	reads  [kindDiscover]cache.Fence // lists that turned out to be other ones, which the others are to be told
+	known  [kindDiscover]cache.Fence // the same of what they know
 }
 
 // role is what a replica is in an election.
@@ -117,8 +123,7 @@ func (e *election) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			e.campaign(ctx)
-			tick.Reset(jitter(leaseEvery))
+			tick.Reset(jitter(e.campaign(ctx)))
 		case <-e.try:
 			e.campaign(ctx)
 		case <-e.look:
@@ -138,8 +143,9 @@ func (e *election) run(ctx context.Context) {
 	}
 }
 
-// campaign renews the lease, or tries to take it.
-func (e *election) campaign(ctx context.Context) {
+// campaign renews the lease, or tries to take it, and gives the time to the next
+// one.
+func (e *election) campaign(ctx context.Context) time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, opWait)
 	defer cancel()
 	e.tellReads(ctx)
@@ -150,10 +156,15 @@ func (e *election) campaign(ctx context.Context) {
 		}
 		switch {
 		case err != nil:
-			return // it goes on; what it tells under a lost lease is ignored
+			// It goes on; what it tells under a lost lease is ignored.
+			if time.Since(e.renewed) < leaseTTL {
+				return leaseHurry
+			}
+			return leaseEvery
 		case ok:
+			e.renewed = time.Now()
 			e.keep(ctx)
-			return
+			return leaseEvery
 		}
 		e.lose()
 	}
@@ -165,11 +176,15 @@ func (e *election) campaign(ctx context.Context) {
 	switch {
 	case err != nil:
 		e.fail()
+		if e.active == nil {
+			return leaseHurry
+		}
 	case ok:
 		e.hold(ctx, l)
 	default:
 		e.follow(ctx, l)
 	}
+	return leaseEvery
 }
 
 func (e *election) is(r role) bool {
@@ -186,8 +201,8 @@ func (e *election) superseded() bool {
 	return e.latest != e.lease.Fence
 }
 
-// lose notes that the lease was lost. If another one has it now, what runs here
-// ends at once.
+// lose notes that the lease was lost. If another one has it now, what runs here is
+// to end at once.
 func (e *election) lose() {
 	e.log().Info("the lease of an upstream's listen stream was lost")
 	e.mu.Lock()
@@ -200,7 +215,7 @@ func (e *election) fail() {
 	if e.down.IsZero() {
 		e.down = time.Now()
 		//nolint:gosec // it spreads load
-		e.patience = aloneAfter + rand.N(aloneAfter)
+		e.patience = aloneAfter + rand.N(aloneSpread)
 	}
 	if e.active != nil || time.Since(e.down) < e.patience {
 		return
@@ -215,7 +230,7 @@ func (e *election) fail() {
 
 // hold begins to listen for all replicas.
 func (e *election) hold(ctx context.Context, l cache.Lease) {
-	e.down, e.yields = time.Time{}, false
+	e.down, e.yields, e.renewed = time.Time{}, false, time.Now()
 	e.mu.Lock()
 	e.role, e.lease, e.latest, e.floor = holder, l, l.Fence, cache.Fence{}
 	// While it listened for itself, or had lost the lease, it told nobody.
@@ -252,19 +267,21 @@ func (e *election) keep(ctx context.Context) {
 // follow lets the holder of l listen.
 func (e *election) follow(ctx context.Context, l cache.Lease) {
 	e.heard(l.Fence)
-	if (e.active != nil || time.Since(e.postedAt()) >= boardEvery) && !e.claim(ctx) {
+	changes := e.active != nil
+	if changes && e.yields {
+		e.halt()
+		e.followed = true
+	}
+	if (changes || time.Since(e.postedAt()) >= boardEvery) && !e.claim(ctx) {
 		return
 	}
 	e.down = time.Time{}
+	// One that listened for itself gives the holder the time to open a stream for all.
+	e.yields = e.active != nil
 	if !e.followed && !ofReplica(l.Holder, e.cluster.Replica) {
 		e.followed = true
 		e.l.hub.rereadStale(ctx, e.l.member, e.floorOf(ctx))
 	}
-	if e.active != nil && !e.yields {
-		e.yields = true // the holder is given the time to open a stream for all
-		return
-	}
-	e.halt()
 }
 
 // start begins to listen. taken tells that another replica did so before.

@@ -55,8 +55,11 @@ func (e *election) tellNames(ctx context.Context, ev event, names []string) {
 	}
 }
 
-// owe notes that the others have missed something.
+// owe notes that the others have missed something, if this replica listens for them.
 func (e *election) owe() {
+	if e == nil {
+		return
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.owes = true
@@ -119,6 +122,7 @@ func (l *listener) receive(ctx context.Context, ev *event) {
 		poke(e.try)
 		return
 	case eventRead:
+		e.toldRead(ev.list, ev.floor)
 		l.hub.rereadOlder(l.member, ev.list, ev.floor)
 		return
 	}
@@ -179,40 +183,40 @@ func (l *listener) allUpdated() {
 	}
 }
 
-// makeUp acts on events that may have been missed; first tells that nobody could
-// have heard them before.
-func (l *listener) makeUp(ctx context.Context, first bool) {
+// makeUp acts on events that may have been missed.
+func (l *listener) makeUp(ctx context.Context) {
 	e := l.election
 	switch {
 	case e.is(holder):
 		poke(e.look)
-		return
-	case e.is(alone):
-		return
+	case !e.is(alone):
+		l.hub.rereadStale(ctx, l.member, e.floorOf(ctx))
+		l.allUpdated()
 	}
-	l.hub.rereadStale(ctx, l.member, e.floorOf(ctx))
-	if len(l.hub.interest(l.member).uris) == 0 {
-		return
-	}
-	if !first {
-		l.invalidateReads(ctx, "")
-	}
-	l.allUpdated()
 }
 
 // read is told that a list is another one than it was, as of a fence, so that those
-// hear of it who do not ask for it themselves. Whoever has fetched it tells, and the
-// holder, since it may have been fetched where nobody listens. It may be called with
-// any lock held.
-func (e *election) read(k kind, at cache.Fence, fetched bool) {
+// hear of it who do not ask for it themselves, if nobody has told it yet. It may be
+// called with any lock held.
+func (e *election) read(k kind, at cache.Fence) {
 	if e == nil || at == (cache.Fence{}) {
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if fetched || e.role == holder {
+	if e.known[k].Before(at) {
 		e.reads[k] = at
 		poke(e.news)
+	}
+}
+
+// toldRead notes that all know of a list as of a fence.
+func (e *election) toldRead(k kind, at cache.Fence) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.known[k] = at
+	if !at.Before(e.reads[k]) {
+		e.reads[k] = cache.Fence{}
 	}
 }
 
@@ -229,11 +233,7 @@ func (e *election) tellReads(ctx context.Context) {
 			e.log().Debug("tell other replicas", "error", err)
 			return // the next campaign tries again
 		}
-		e.mu.Lock()
-		if e.reads[i] == at {
-			e.reads[i] = cache.Fence{}
-		}
-		e.mu.Unlock()
+		e.toldRead(kind(i), at)
 	}
 }
 

@@ -46,8 +46,20 @@ func TestOneStreamForAllReplicas(t *testing.T) {
 				t.Errorf("replica %d lists %v", i, got)
 			}
 		}
-		if n := c.p.count(mcp.MethodToolsList) - asked; n < 1 || n > 2 {
-			t.Errorf("the list was asked for %d times", n)
+		if n := c.p.count(mcp.MethodToolsList) - asked; n < 1 || n > 5 {
+			t.Errorf("the list was asked for %d times after 5 announcements", n)
+		}
+		asked = c.p.count(mcp.MethodToolsList)
+		c.p.list(kindTools, tool("three"))
+		c.p.push(mcp.NotificationToolsChanged, `{}`)
+		elapse(500 * time.Millisecond)
+		for i, s := range merged {
+			if diff := cmp.Diff([]string{toolsChangedToClient}, received(t, s)); diff != "" {
+				t.Errorf("client %d of lists (-want +got):\n%s", i, diff)
+			}
+		}
+		if n := c.p.count(mcp.MethodToolsList) - asked; n != 1 {
+			t.Errorf("the list was asked for %d times after one announcement", n)
 		}
 		elapse(time.Minute)
 		if n := c.p.count(mcp.MethodListen); n > 3 {

@@ -35,7 +35,6 @@ func (h *hub) hear(ctx context.Context, c *Cluster) {
 	gap := time.NewTimer(0)
 	gap.Stop()
 	defer gap.Stop()
-	gaps := 0 // that have begun
 	waits := false
 	var complained time.Time
 	for {
@@ -44,17 +43,14 @@ func (h *hub) hear(ctx context.Context, c *Cluster) {
 			return
 		case <-gap.C:
 			waits = false
-			first := gaps == 1
-			h.domain.run(func(ctx context.Context) { h.makeUp(ctx, first) })
+			h.domain.run(h.makeUp)
 			continue
 		case <-in.ready:
 		}
 		bodies, missed := in.take()
-		if missed {
-			if gaps++; !waits {
-				waits = true
-				gap.Reset(rand.N(makeUpWithin)) //nolint:gosec // it spreads load
-			}
+		if missed && !waits {
+			waits = true
+			gap.Reset(rand.N(makeUpWithin)) //nolint:gosec // it spreads load
 		}
 		for _, body := range bodies {
 			ev, err := readEvent(body)
@@ -96,7 +92,7 @@ func (h *hub) released(m *member) {
 }
 
 // makeUp acts on messages that may have been missed.
-func (h *hub) makeUp(ctx context.Context, first bool) {
+func (h *hub) makeUp(ctx context.Context) {
 	h.mu.Lock()
 	listeners := make([]*listener, 0, len(h.listeners))
 	for _, l := range h.listeners {
@@ -104,7 +100,7 @@ func (h *hub) makeUp(ctx context.Context, first bool) {
 	}
 	h.mu.Unlock()
 	for _, l := range listeners {
-		l.makeUp(ctx, first)
+		l.makeUp(ctx)
 	}
 }
 

@@ -271,7 +271,7 @@ func (h *hub) changed(m *member, k kind, n news) {
 		return
 	}
 	if l, seg := h.listeners[m], m.known(k); n.other && l != nil && seg != nil {
-		l.election.read(k, seg.fence, n.fetched)
+		l.election.read(k, seg.fence)
 	}
 	for _, alias := range []string{"", m.conf.Alias} {
 		t := h.topics[viewKey{alias, k.told()}]
@@ -291,7 +291,6 @@ func (h *hub) changed(m *member, k kind, n news) {
 // news is what a new segment means to those who listen.
 type news struct {
 	other     bool // it has other items
-	fetched   bool // this replica has it from the upstream, and others may not know of it
 	first     bool // it is the first, and no list has been served without it: no change for anyone
 	announced bool // the upstream said that the list changed: news in any case where it is shown alone, as it would be without us
 }

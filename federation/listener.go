@@ -387,6 +387,18 @@ func (l *listener) invalidateReads(ctx context.Context, uri string) {
 	ctx = context.WithoutCancel(ctx)
 	if _, err := l.hub.domain.fed.opts.Cache.Invalidate(ctx, l.member.topic(mcp.MethodResourcesRead), uri); err != nil {
 		l.hub.domain.log.Warn("invalidate the cache", "upstream", l.member.conf.Alias, "error", err)
+		l.election.owe() // it is written later, and the others had better hear of it after that
+	}
+}
+
+// reconcile sees to it that what clients read when they are told of updates is not
+// what this replica has kept from before.
+func (l *listener) reconcile(ctx context.Context) {
+	if l.election == nil {
+		return
+	}
+	if _, err := l.hub.domain.fed.opts.Cache.Generation(ctx, l.member.topic(mcp.MethodResourcesRead)); err != nil {
+		l.hub.domain.log.Debug("read a generation from the cache", "upstream", l.member.conf.Alias, "error", err)
 	}
 }
 
@@ -415,6 +427,7 @@ func (l *listener) queueUpdate(uri string, raw []byte) {
 		case <-ctx.Done():
 			return
 		}
+		l.reconcile(ctx)
 		l.mu.Lock()
 		updated := l.updated
 		l.updated = map[string][]byte{}

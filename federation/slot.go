@@ -175,7 +175,6 @@ func (s *slot) take(seg *segment) bool {
 		other:     cur == nil || cur.digest != seg.digest,
 		first:     cur == nil && !s.missed,
 		announced: s.told && seg.gen == s.gen,
-		fetched:   s.flight != nil && !s.flight.shared,
 	}
 	s.cur.Store(seg)
 	if s.flight != nil {
