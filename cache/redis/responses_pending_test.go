@@ -10,12 +10,13 @@ import (
 	"github.com/causeway-mcp/causeway/cache/redistest"
 )
 
-// behind makes a replica that reaches a server through a proxy.
+// behind makes a replica that reaches a server through a proxy, and looks at
+// generations after a gap only.
 func behind(t *testing.T, s *redistest.Server) (replica, *redistest.Proxy) {
 	t.Helper()
 	p := redistest.Slow(t, s.Addr(), 0)
 	opts := at(p.URL())
-	opts.Timeout, opts.PollInterval = 200*time.Millisecond, 200*time.Millisecond
+	opts.Timeout, opts.PollInterval = 200*time.Millisecond, time.Hour
 	return replicaOf(t, opts, cache.NewMemory(0)), p
 }
 

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -89,6 +90,42 @@ func TestDeleteOfNothing(t *testing.T) {
 	}
 	if !a.isNear(alice) {
 		t.Error("another entry was dropped too")
+	}
+}
+
+// TestReadInFlight holds that what was asked of Redis before a change came, or an
+// entry was dropped, does not stay in memory.
+func TestReadInFlight(t *testing.T) {
+	t.Parallel()
+	a, b := replicas(t, redistest.Start(t).URL())
+	k := key("file:///a")
+	gen, err := a.Generation(t.Context(), reads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name      string
+		meanwhile func()
+		want      bool
+	}{
+		{"nothing", func() {}, true},
+		{"a change of it", func() { a.changed(notice{topic: reads, param: k.Param, gen: gen + 1, prev: gen}, false) }, false},
+		{"another's change", func() { a.changed(notice{topic: reads, param: "file:///b", gen: gen + 2, prev: gen + 1}, false) }, false},
+		{"it was dropped", func() { a.dropped(notice{topic: reads, param: k.Param, gen: gen + 1, prev: gen}) }, false},
+		{"it was dropped here", func() { a.dropped(notice{topic: reads, param: k.Param}) }, false},
+		{"a change that cannot be written", func() { a.postpone(notice{topic: reads, param: k.Param, id: newID()}) }, false},
+	}
+	b.put(k, "1")
+	for _, tt := range tests {
+		v, err := a.visit(reads)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tt.meanwhile()
+		a.fill(t.Context(), v, k, cache.Entry{Body: []byte("1"), Stored: time.Now(), TTL: time.Hour})
+		if got := a.isNear(k); got != tt.want {
+			t.Errorf("%s: it is in memory: %v, want %v", tt.name, got, tt.want)
+		}
 	}
 }
 
@@ -367,6 +404,9 @@ func TestCovered(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%q covers (-want +got):\n%s", param, diff)
 		}
+	}
+	if covered(strings.Repeat("/a", maxAncestors)) != nil {
+		t.Error("more is listed than may be")
 	}
 	if covered("") != nil || covered(string(make([]byte, 10))) == nil {
 		t.Error("no parameter covers all, and only none does")

@@ -171,8 +171,11 @@ func (r *Responses) changed(n notice, mine bool) {
 	if n.gen <= st.told {
 		return
 	}
-	next := n.prev == st.told || st.told == 0
-	if mine && !next {
+	next := n.prev == st.told
+	if st.told == 0 {
+		next = st.seen == 0 || n.prev <= st.seen
+	}
+	if mine && (!next || st.told == 0) {
 		// Those before are told first.
 		r.cut(st, n.param)
 		if n.prev > st.seen {

@@ -16,10 +16,13 @@ const (
 	idleAfter = 15 * time.Minute
 	// pollBatch bounds the generations that are looked at in one round trip.
 	pollBatch = 500
-	// jitterShare of the poll interval is the longest that something waits which is
-	// to be done soon, so that not all processes do it at once.
-	jitterShare = 10
-	retryFirst  = 50 * time.Millisecond
+	// soon is the longest that something waits which is to be done at once, so that
+	// not all processes do it at the same time.
+	soon = 250 * time.Millisecond
+	// What could not be written is tried again after retryFirst, then after twice as
+	// long each time, up to retryLast.
+	retryFirst = 50 * time.Millisecond
+	retryLast  = 2 * time.Second
 )
 
 // look has what is pending written, and all generations looked at, soon.
@@ -37,8 +40,8 @@ func (r *Responses) watch(ctx context.Context) {
 			return
 		case <-r.attend:
 			timer.Stop()
-			if soon := time.Now().Add(rand.N(every/jitterShare + 1)); soon.Before(due) {
-				due = soon
+			if at := time.Now().Add(rand.N(min(soon, every))); at.Before(due) {
+				due = at
 			}
 			continue
 		case <-timer.C:
@@ -49,7 +52,7 @@ func (r *Responses) watch(ctx context.Context) {
 		if done {
 			due, retry = time.Now().Add(spread(every)), retryFirst
 		} else {
-			retry = min(2*retry, every)
+			retry = min(2*retry, retryLast, every)
 			due = time.Now().Add(spread(retry))
 		}
 	}
@@ -87,7 +90,7 @@ func (r *Responses) looks() []look {
 			continue
 		}
 		for _, st := range tt.topics {
-			if st.told != 0 {
+			if st.seen != 0 {
 				idle := r.now().Sub(st.used) > idleAfter
 				looks = append(looks, look{state: st, told: st.told, seen: st.seen, drops: st.drops, idle: idle})
 			}
