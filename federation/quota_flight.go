@@ -34,8 +34,9 @@ const (
 // only if the share is used up, which below 20 is where no other call has just
 // ended. A call that finds nothing left asks again twice, 20 ms apart, since others
 // may not have given back yet; those that come within 50 ms thereafter are refused
-// at once. A replica that has refused calls yields an eighth of its share each
-// second, or all of it if it is one, so that others get their turn.
+// at once. While there is nothing left of the limit, a replica yields an eighth of its
+// share each second, and at least one, and asks for it again only after 50 ms, for
+// which calls wait: so others get their turn.
 //
 // While the counters work there are never more than limit under way, except that
 // calls go on which began before the limit was lowered, or before the replica could
@@ -63,7 +64,7 @@ type inFlight struct {
 	peak     int64         // of used, since linger was set
 	renew    time.Time     // when the lease is to be renewed
 	active   bool          // something was under way since the last renewal
-	refused  bool          // and something was refused
+	scarce   bool          // and there was nothing left of the limit
 	ask      time.Time     // when those who wait may ask for more
 	tries    int           // of theirs that got nothing
 	more     time.Time     // when more may be had in advance
@@ -89,13 +90,14 @@ func (f *inFlight) enter(ctx context.Context, limit int64) error {
 		if f.used < min(f.held, limit) || f.used < limit && now.Before(f.alone) {
 			f.used++
 			f.peak, f.active = max(f.peak, f.used), true
+			f.scarce = f.scarce || f.used >= limit
 			if f.short(now) {
 				f.tend()
 			}
 			return nil
 		}
 		if f.used >= limit || now.Before(f.none) {
-			f.refused = true
+			f.scarce = true
 			return errUsedUp
 		}
 		if err := f.wait(ctx); err != nil {
@@ -175,7 +177,7 @@ func (f *inFlight) excess() bool { return f.held-f.used > 2*f.spare() }
 
 // short tells whether it is time to get more in advance. The caller holds the lock.
 func (f *inFlight) short(now time.Time) bool {
-	return f.spare() > 0 && f.held-f.used <= f.spare()/2 && f.held < f.limit && !now.Before(f.more)
+	return f.active && f.spare() > 0 && f.held-f.used <= f.spare()/2 && f.held < f.limit && !now.Before(f.more)
 }
 
 // tend has run look, and starts it when it is not running; false when the domain is
@@ -273,10 +275,10 @@ func (f *inFlight) renewal() int64 {
 		want = 0
 	}
 	f.yield = 0
-	if f.refused {
+	if f.scarce {
 		f.yield = max(1, f.held/yieldedPart)
 	}
-	f.active, f.refused = f.used > 0, false
+	f.active, f.scarce = f.used > 0, false
 	return want
 }
 

@@ -11,7 +11,7 @@ import (
 // Times and bounds of a rate.
 const (
 	tokenLife  = 2 * time.Second        // what is not used until then is lost
-	rateNone   = 10 * time.Millisecond  // the least time between two asks that get nothing
+	rateNone   = 10 * time.Millisecond  // the least time between two asks that get nothing, where a token comes more often
 	rateLook   = time.Second            // and the longest
 	rateFailed = 250 * time.Millisecond // before asking again after a failure
 	tokenParts = 20                     // one in so many of a limit may be had in store
@@ -218,7 +218,10 @@ func (r *rate) fetch(ctx context.Context) {
 	case got > 0:
 		r.put(now, tokens{got, start.Add(tokenLife)})
 	default:
-		r.next, r.ask = now.Add(wait), now.Add(min(max(wait, rateNone), rateLook))
+		r.next, r.ask = now.Add(wait), now.Add(min(wait, rateLook))
+		if time.Minute/time.Duration(of.Limit) < rateNone {
+			r.ask = now.Add(max(wait, rateNone))
+		}
 	}
 	if r.wake != nil {
 		close(r.wake)
