@@ -82,7 +82,6 @@ type Registry struct {
 	state atomic.Pointer[state]
 
 	syncing sync.Mutex // one look at Redis at a time
-	behind  bool       // the last look found another registry; under syncing
 
 	mu       sync.Mutex
 	lost     string // why what is in Redis is not taken over

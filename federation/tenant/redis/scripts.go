@@ -100,18 +100,21 @@ func newScripts() *scripts {
 	}
 }
 
-// luaRead gives what has changed since a revision of an epoch, in the order of the
-// changes, or everything where that is not known.
+// luaRead gives what has changed since a revision, in the order of the changes, or
+// everything where that is not in the history: then either too much has happened
+// since, or what is here has another past, whether or not anybody saw how that came
+// about. No two changes have the same revision, so one that is in the history tells
+// that the past is common up to it.
 const luaRead = `
 local state = redis.call('HMGET', meta, 'revision', 'epoch', 'origin')
 if not state[1] then return {'empty', '0', '', ''} end
 local head = {'changes', state[1], state[2] or '', state[3] or ''}
-if ARGV[1] ~= state[2] or not redis.call('LPOS', history, ARGV[2]) then
+if not redis.call('LPOS', history, ARGV[1]) then
   head[1] = 'all'
   return {head[1], head[2], head[3], head[4], redis.call('HGETALL', tenants), redis.call('HGETALL', keys)}
 end
 local list = {}
-for _, member in ipairs(redis.call('ZRANGEBYSCORE', changes, '(' .. ARGV[2], '+inf')) do
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', changes, '(' .. ARGV[1], '+inf')) do
   local kind, field = string.sub(member, 1, 1), string.sub(member, 3)
   list[#list + 1] = kind
   list[#list + 1] = field

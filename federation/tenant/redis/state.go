@@ -55,9 +55,10 @@ func set(m map[string]string, name, value string) {
 	}
 }
 
-// differing gives the tenants that n has otherwise than s, in the order of their
-// revisions, and then those that are gone or whose keys alone differ. That a key
-// was used is no difference.
+// differing gives the tenants that n has otherwise than s, where it is not known in
+// which order that came about: those that have changed, by their revisions, and then
+// those that are gone or whose keys alone differ. That a key was used is no
+// difference.
 func (s *state) differing(n *state) []string {
 	var changed, others []string
 	for name, value := range n.tenants {

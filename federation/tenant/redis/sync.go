@@ -91,11 +91,7 @@ func (r *Registry) syncQuietly(ctx context.Context) error {
 	if !r.accept(known, now) || now.revision == known.revision {
 		return nil
 	}
-	epoch := known.epoch
-	if r.behind {
-		epoch = "" // what came in between may have been lost: all has to be compared
-	}
-	raw, err := r.scripts.read.Run(ctx, r.client, r.keys, epoch, known.revision).Slice()
+	raw, err := r.scripts.read.Run(ctx, r.client, r.keys, known.revision).Slice()
 	if err != nil {
 		return fmt.Errorf("read: %w", err)
 	}
@@ -109,7 +105,6 @@ func (r *Registry) syncQuietly(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.behind = false
 	r.state.Store(next)
 	r.watchers.Queue(names...)
 	return nil
@@ -178,7 +173,6 @@ func (r *Registry) accept(known *state, now *found) bool {
 			"known", known.revision, "found", now.revision)
 		fallthrough
 	case why != "":
-		r.behind = true
 		r.lost = "the registry in redis " + why + " (revision " + strconv.FormatUint(now.revision, 10) +
 			", known is " + strconv.FormatUint(known.revision, 10) + ")"
 	}

@@ -197,11 +197,11 @@ func testWatchSeesChange(t *testing.T, open opener) {
 
 func testWatchSerial(t *testing.T, open opener) {
 	b := open(t, nil)
-	const changes, watchers = 50, 2
+	const writers, each, watchers = 10, 5, 2
 	var running, most atomic.Int32
 	var got [watchers]chan uint64 // revisions that a watcher has seen
 	for i := range got {
-		got[i] = make(chan uint64, 2*changes)
+		got[i] = make(chan uint64, 2*writers*each)
 		defer b.Store.Watch(t.Context(), func(name string) {
 			most.Store(max(most.Load(), running.Add(1)))
 			if now, err := b.Store.Tenant(context.Background(), name); err == nil {
@@ -210,11 +210,15 @@ func testWatchSerial(t *testing.T, open opener) {
 			running.Add(-1)
 		})()
 	}
-	var writers sync.WaitGroup
-	for i := range changes {
-		writers.Go(func() { b.Replace([]*tenant.Tenant{named("acme", i+1)}) })
+	var group sync.WaitGroup
+	for i := range writers {
+		group.Go(func() {
+			for n := range each {
+				b.Replace([]*tenant.Tenant{named("acme", 1+i*each+n)})
+			}
+		})
 	}
-	writers.Wait()
+	group.Wait()
 	last := get(t, b.Store, "acme").Revision
 	for i := range got {
 		for seen := uint64(0); seen < last; {
