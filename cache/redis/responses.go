@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"github.com/causeway-mcp/causeway/cache"
 )
 
@@ -183,30 +181,19 @@ type fetched struct {
 }
 
 func (r *Responses) fetch(ctx context.Context, k cache.Key) (fetched, error) {
-	topic, entry := r.topicKey(k.Topic), r.entryKey(k)
-	var (
-		hash  *goredis.SliceCmd
-		left  *goredis.DurationCmd
-		value *goredis.StringCmd
-	)
-	err := r.store.guard(ctx, func(ctx context.Context) error {
-		pipe := r.store.client.TxPipeline()
-		hash = pipe.HMGet(ctx, topic, "g", "a", "d", markOf(k.Param))
-		left = pipe.PTTL(ctx, entry)
-		value = pipe.Get(ctx, entry)
-		if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, goredis.Nil) {
-			return err
-		}
-		return nil
-	})
+	reply, err := r.store.run(ctx, scriptGet, []string{r.topicKey(k.Topic), r.entryKey(k)}, markOf(k.Param))
 	if err != nil {
 		return fetched{}, err
 	}
-	fields := hash.Val()
-	if len(fields) != 4 {
-		return fetched{}, errReply
+	l, err := list(reply, 3)
+	if err != nil {
+		return fetched{}, err
 	}
-	f := fetched{left: left.Val()}
+	fields, err := list(l[0], 4)
+	if err != nil {
+		return fetched{}, err
+	}
+	var f fetched
 	for i, n := range []*uint64{&f.gen, &f.all, &f.drops, &f.mark} {
 		if fields[i] == nil {
 			continue
@@ -215,7 +202,13 @@ func (r *Responses) fetch(ctx context.Context, k cache.Key) (fetched, error) {
 			return fetched{}, err
 		}
 	}
-	f.value, _ = value.Bytes() // an error is that there is none
+	left, ok := l[1].(int64)
+	if !ok {
+		return fetched{}, errReply
+	}
+	f.left = time.Duration(left) * time.Millisecond
+	value, _ := l[2].(string) // nothing when there is none
+	f.value = []byte(value)
 	return f, nil
 }
 

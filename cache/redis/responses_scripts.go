@@ -79,6 +79,15 @@ redis.call('PUBLISH', ARGV[3], whole(g) .. ' ' .. whole(prev) .. ' ' .. ARGV[4])
 return {prev, g}
 `)
 
+// scriptGet gives what is known of the topic, how long the entry will live, and the
+// entry. It is a script since a full server refuses all that is between MULTI and
+// EXEC, and writes nothing since one that takes no writes can be asked too.
+//
+// Keys: the topic, the entry. Argument: the field of the mark.
+var scriptGet = goredis.NewScript(`
+return {redis.call('HMGET', KEYS[1], 'g', 'a', 'd', ARGV[1]), redis.call('PTTL', KEYS[2]), redis.call('GET', KEYS[2])}
+`)
+
 // scriptPut gives whether it stored the value, the generation, the number of drops
 // and the time. It stores if the generation is still the value's, unless what is
 // there was fetched under a later lease. How long it is to live is reckoned from
