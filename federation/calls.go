@@ -154,8 +154,10 @@ func (d *roster) read(ctx context.Context, c *Call) (*Reply, error) {
 	for _, credential := range []string{"", key.Credential} {
 		e, ok, err := d.fed.opts.Cache.Get(ctx, cache.Key{Topic: key.Topic, Credential: credential, Param: key.Param})
 		if err != nil {
-			d.log.Warn("read from the cache", "error", err)
-			break
+			// The cache cannot be used: what follows would only wait for it again.
+			d.log.Debug("read from the cache", "error", err)
+			d.fed.metrics.read(cacheMiss)
+			return x.relay(ctx)
 		}
 		if left := e.Stored.Add(e.TTL).Sub(d.fed.now()); ok && left > 0 {
 			d.fed.metrics.read(cacheHit)
@@ -165,7 +167,7 @@ func (d *roster) read(ctx context.Context, c *Call) (*Reply, error) {
 	d.fed.metrics.read(cacheMiss)
 	gen, err := d.fed.opts.Cache.Generation(ctx, key.Topic)
 	if err != nil {
-		d.log.Warn("read a generation from the cache", "error", err)
+		d.log.Debug("read a generation from the cache", "error", err)
 		return x.relay(ctx)
 	}
 	x.keep = func(msg *mcp.Message) { t.member.keep(ctx, key, msg, gen) }
@@ -209,12 +211,12 @@ func (m *member) keep(ctx context.Context, key cache.Key, msg *mcp.Message, gen 
 		key = shared
 	}
 	if _, err := f.opts.Cache.Put(ctx, key, e, gen); err != nil {
-		log.Warn("write to the cache", "error", err)
+		log.Debug("write to the cache", "error", err)
 	}
 	if !e.Public {
 		// What was public and became private must not stay for everybody.
 		if err := f.opts.Cache.Delete(ctx, shared); err != nil {
-			log.Warn("delete from the cache", "error", err)
+			log.Debug("delete from the cache", "error", err)
 		}
 	}
 }

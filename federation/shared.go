@@ -61,11 +61,11 @@ func (s *slot) walkShared(ctx context.Context, f *flight) (*segment, error) {
 		}
 	}
 	if seg == nil { // there was an invalidation each time before the upstream was asked
-		w.begin()
-		var err error
-		if seg, _, err = w.alone(ctx); err != nil {
+		if _, err := w.begin(ctx); err != nil {
 			return nil, err
 		}
+		next, _, err := w.alone(ctx)
+		return next, err
 	}
 	return seg, nil
 }
@@ -73,7 +73,10 @@ func (s *slot) walkShared(ctx context.Context, f *flight) (*segment, error) {
 // once fetches the list; again tells that it was invalidated meanwhile.
 func (w *sharedFetch) once(ctx context.Context) (seg *segment, again bool, err error) {
 	m, k := w.slot.member, w.slot.kind
-	known := w.begin()
+	known, err := w.begin(ctx)
+	if err != nil {
+		return nil, false, err
+	}
 	if k != kindDiscover && !m.offers(ctx, k) {
 		seg = m.builder(k).finish()
 		seg.gen = w.gen
@@ -104,16 +107,27 @@ func (w *sharedFetch) once(ctx context.Context) (seg *segment, again bool, err e
 }
 
 // begin notes what the slot knows and wants, and gives the topic's generation as it
-// is known. It waits for this process to have raised it.
-func (w *sharedFetch) begin() (known uint64) {
+// is known. It waits until this process has raised it.
+func (w *sharedFetch) begin(ctx context.Context) (known uint64, err error) {
 	s := w.slot
-	s.shared.order.Lock()
-	defer s.shared.order.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for s.shared.raising > 0 {
+		raised := s.shared.raised
+		s.mu.Unlock()
+		select {
+		case <-raised:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		s.mu.Lock()
+		if err != nil {
+			return 0, err
+		}
+	}
 	w.gen = s.gen
 	w.wishes()
-	return s.shared.gen
+	return s.shared.gen, nil
 }
 
 // wishes takes the wishes for a list as it is from now on. The caller holds the

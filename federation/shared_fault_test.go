@@ -220,6 +220,51 @@ func TestAChangeThatCouldNotBeWrittenDown(t *testing.T) {
 	})
 }
 
+// While an announcement is passed on, and when that failed, what is stored does not
+// count, and neither does what is known.
+func TestAnAnnouncementThatIsBeingPassedOn(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		cluster(t, 2, func(t *testing.T, p *fake, c *replicas) {
+			c.want("a_one", 0)
+			asked(t, p, 1)
+			p.list(kindTools, tool("two"))
+			m, l := c.member(1), c.links[1]
+			l.set(func(l *link) { l.slowly, l.cut = time.Second, fails })
+			var wg sync.WaitGroup
+			wg.Go(func() { m.invalidate(t.Context(), kindTools) })
+			time.Sleep(100 * time.Millisecond)
+			l.set(func(l *link) { l.cut = false })
+			if fails {
+				l.set(func(l *link) { l.forgets = true })
+			}
+			c.want("a_two", 1)
+			wg.Wait()
+			asked(t, p, 1)
+			if fails {
+				time.Sleep(10 * time.Minute)
+				c.member(1).slots[kindTools].cur.Store(nil)
+				c.want("a_two", 1)
+				asked(t, p, 1)
+			}
+		})
+	}
+}
+
+// A generation that a fetch finds moved, of which nobody told, counts from then on.
+func TestAGenerationThatNobodyToldOf(t *testing.T) {
+	cluster(t, 2, func(t *testing.T, p *fake, c *replicas) {
+		p.result(mcp.MethodToolsList, listResult(kindTools, 1000, tool("one")))
+		c.want("a_one", 0, 1)
+		c.links[1].set(func(l *link) { l.deaf = true })
+		slow(p, kindTools, time.Second, func() string { return listResult(kindTools, 1000, tool("two")) })
+		c.member(0).invalidate(t.Context(), kindTools)
+		time.Sleep(2 * time.Second)
+		c.want("a_one", 1) // expired, as far as it knows
+		time.Sleep(100 * time.Millisecond)
+		c.want("a_two", 1)
+	})
+}
+
 // lossy is a store whose generations begin anew, lower than before.
 type lossy struct {
 	cache.Responses

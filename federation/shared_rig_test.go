@@ -163,6 +163,10 @@ type link struct {
 	mu       sync.Mutex
 	cut      bool // neither lists nor leases
 	noLeases bool
+	deaf     bool          // what changes is not told
+	forgets  bool          // invalidations that cannot be written are not kept
+	lag      time.Duration // of each call, one half on either way
+	slowly   time.Duration // of each invalidation, on the way there
 	owed     []cache.Topic
 	known    map[cache.Topic]uint64
 	follow   map[int]func(cache.Change)
@@ -178,6 +182,7 @@ func newLink(inner cache.Responses, leases cache.Leases) *link {
 
 // try tells whether the topic can be used.
 func (l *link) try(t cache.Topic) error {
+	l.wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calls++
@@ -185,6 +190,15 @@ func (l *link) try(t cache.Topic) error {
 		return errCut
 	}
 	return nil
+}
+
+func (l *link) wait() {
+	l.mu.Lock()
+	lag := l.lag
+	l.mu.Unlock()
+	if lag > 0 {
+		time.Sleep(lag / 2)
+	}
 }
 
 func (l *link) note(t cache.Topic, gen uint64) {
@@ -200,18 +214,28 @@ func (l *link) Generation(ctx context.Context, t cache.Topic) (uint64, error) {
 	}
 	gen, err := l.inner.Generation(ctx, t)
 	l.note(t, gen)
+	l.wait()
 	return gen, err
 }
 
 func (l *link) Invalidate(ctx context.Context, t cache.Topic, param string) (uint64, error) {
-	if err := l.try(t); err != nil {
-		l.mu.Lock()
-		l.owed = append(l.owed, t)
-		l.mu.Unlock()
-		return 0, err
+	l.mu.Lock()
+	slowly, cut := l.slowly, l.cut
+	l.mu.Unlock()
+	if slowly > 0 {
+		time.Sleep(slowly)
+	}
+	if err := l.try(t); err != nil || cut {
+		l.set(func(l *link) {
+			if !l.forgets {
+				l.owed = append(l.owed, t)
+			}
+		})
+		return 0, errCut
 	}
 	gen, err := l.inner.Invalidate(ctx, t, param)
 	l.note(t, gen)
+	l.wait()
 	return gen, err
 }
 
@@ -219,6 +243,7 @@ func (l *link) Get(ctx context.Context, k cache.Key) (cache.Entry, bool, error) 
 	if err := l.try(k.Topic); err != nil {
 		return cache.Entry{}, false, err
 	}
+	defer l.wait()
 	return l.inner.Get(ctx, k)
 }
 
@@ -226,6 +251,7 @@ func (l *link) Put(ctx context.Context, k cache.Key, e cache.Entry, gen uint64) 
 	if err := l.try(k.Topic); err != nil {
 		return false, err
 	}
+	defer l.wait()
 	return l.inner.Put(ctx, k, e, gen)
 }
 
@@ -239,7 +265,7 @@ func (l *link) Delete(ctx context.Context, k cache.Key) error {
 func (l *link) Follow(tenant string, changed func(cache.Change)) (stop func()) {
 	end := l.inner.Follow(tenant, func(c cache.Change) {
 		l.mu.Lock()
-		cut := l.cut
+		cut := l.cut || l.deaf
 		if !cut {
 			l.known[c.Topic] = max(l.known[c.Topic], c.Gen)
 		}
@@ -271,18 +297,28 @@ func (l *link) tell(c cache.Change) {
 	}
 }
 
-// sever cuts the link.
-func (l *link) sever() {
+// set changes what the link does.
+func (l *link) set(change func(l *link)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.cut = true
+	change(l)
 }
 
-// heal ends what sever began.
+// sever cuts the link.
+func (l *link) sever() { l.set(func(l *link) { l.cut = true }) }
+
+// state tells whether the link is cut, or deaf.
+func (l *link) state() (cut, deaf bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cut, l.deaf
+}
+
+// heal ends what sever began, and deafness.
 func (l *link) heal(t *testing.T) {
 	l.mu.Lock()
 	owed := l.owed
-	l.cut = false
+	l.cut, l.deaf = false, false
 	known := maps.Clone(l.known)
 	l.mu.Unlock()
 	for _, topic := range owed {
@@ -308,6 +344,7 @@ func (l *link) heal(t *testing.T) {
 type linkLeases struct{ *link }
 
 func (l linkLeases) try() error {
+	l.wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calls++

@@ -11,14 +11,14 @@ import (
 )
 
 // sharing is what a slot knows of the list as all replicas know it. The slot's lock
-// guards it but for order. Without a Cluster it is not used.
+// guards it. Without a Cluster it is not used.
 type sharing struct {
-	// order is held while this process raises the topic's generation, so that no
-	// fetch begins between the slot's own generation and that one. It comes before
-	// the hub's lock.
-	order   sync.Mutex
-	raising bool   // the same
-	gen     uint64 // the topic's generation, as last heard of; 0 when it is not known
+	gen uint64 // the topic's generation, as last heard of; 0 when it is not known
+
+	// raising counts who raises the topic's generation in this process. No fetch
+	// begins between the slot's own generation and that one.
+	raising int
+	raised  chan struct{} // closed when nobody does so any more
 
 	// barred tells that an invalidation could not be written down: what the others
 	// have stored is not to be used until the generation has moved.
@@ -47,17 +47,19 @@ func (m *member) invalidate(ctx context.Context, k kind) uint64 {
 		}
 		return 0
 	}
-	s.shared.order.Lock()
-	defer s.shared.order.Unlock()
 	s.mu.Lock()
-	s.shared.raising = true
+	if s.shared.raising++; s.shared.raising == 1 {
+		s.shared.raised = make(chan struct{})
+	}
 	s.mu.Unlock()
 	s.announced()
 	// The upstream has said so, whatever becomes of the stream that it said it on.
 	gen, err := c.Lists.Invalidate(context.WithoutCancel(ctx), topic, "")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.shared.raising = false
+	if s.shared.raising--; s.shared.raising == 0 {
+		close(s.shared.raised)
+	}
 	if err != nil {
 		m.domain.log.Warn("invalidate the shared lists", "upstream", m.conf.Alias, "method", topic.Method, "error", err)
 		s.bar()
@@ -119,7 +121,7 @@ func (s *slot) moves(gen uint64, told bool) bool {
 		s.bar()
 	case gen <= s.shared.gen:
 		return false
-	case s.shared.raising:
+	case s.shared.raising > 0:
 		// The slot's own is raised already, and no fetch has begun since.
 		s.shared.gen, s.shared.barred = gen, false
 		return false
@@ -157,7 +159,7 @@ func (s *slot) learn(shared, known, gen uint64) (own uint64, usable, moved bool)
 // from has lists that were fetched before the fence not count any more, for what is
 // fetched from now on. The caller holds the lock.
 func (s *slot) from(floor cache.Fence) {
-	if s.shared.floor.Before(floor) {
+	if floor != (cache.Fence{}) && s.shared.floor.Before(floor) {
 		s.shared.floor = floor
 	}
 }
