@@ -12,46 +12,56 @@ const (
 
 // Auth says who may use a tenant at all.
 type Auth struct {
-	Mode    AuthMode // empty for AuthNone
-	Issuers []Issuer
+	Mode    AuthMode `json:"mode,omitempty"` // empty for AuthNone
+	Issuers []Issuer `json:"issuers,omitempty"`
 	// Scopes are needed for any use.
-	Scopes []string
+	Scopes []string `json:"scopes,omitempty"`
 	// Implies gives the scopes that a broader one stands for.
-	Implies map[string][]string
+	Implies map[string][]string `json:"implies,omitempty"`
 }
 
 // Issuer is an authorization server whose tokens are accepted.
 type Issuer struct {
-	Issuer string // its identifier, compared exactly (RFC 8414, section 2)
+	Issuer string `json:"issuer"` // its identifier, compared exactly (RFC 8414, section 2)
 	// Audiences are accepted besides the endpoint's canonical resource URI.
-	Audiences []string
+	Audiences []string `json:"audiences,omitempty"`
 	// GroupsClaim, TenantClaim and ScopeClaim name claims of its tokens; a dot leads
-	// into an object. Empty means none, none and "scope".
-	GroupsClaim, TenantClaim, ScopeClaim string
+	// into an object, where no claim has the whole name. Empty means none, none, and
+	// "scope" and "scp" together.
+	GroupsClaim string `json:"groupsClaim,omitempty"`
+	TenantClaim string `json:"tenantClaim,omitempty"`
+	ScopeClaim  string `json:"scopeClaim,omitempty"`
 	// TenantValue is what TenantClaim must hold; empty for the tenant's name.
-	TenantValue string
+	TenantValue string `json:"tenantValue,omitempty"`
 	// Algorithms are the accepted signatures; empty for RS256, PS256, ES256, ES384
 	// and EdDSA. None is symmetric.
-	Algorithms []string
+	Algorithms []string `json:"algorithms,omitempty"`
 	// JWKSURL is where its keys are, where it publishes no metadata.
-	JWKSURL string
-	// Introspection asks the issuer about tokens that are no JWTs (RFC 7662).
-	Introspection *Introspection
-	// Private allows the issuer to be at a private or loopback address.
-	Private bool
+	JWKSURL string `json:"jwksURL,omitempty"`
+	// Introspection asks the issuer about tokens that are no JWTs (RFC 7662). At most
+	// one issuer of a tenant has it: an opaque token does not say whose it is, and
+	// may be shown to nobody else.
+	Introspection *Introspection `json:"introspection,omitempty"`
+	// Private allows the issuer to be at a private or loopback address, and to be
+	// asked without TLS.
+	Private bool `json:"private,omitzero"`
 }
 
 // Introspection is how an issuer is asked about opaque tokens.
 type Introspection struct {
-	URL          string // empty for that of the issuer's metadata
-	ClientID     string
-	ClientSecret Secret
+	URL          string `json:"url,omitempty"` // empty for that of the issuer's metadata
+	ClientID     string `json:"clientID"`
+	ClientSecret Secret `json:"clientSecret,omitzero"`
 }
 
 // Secret is a secret value: a reference to the environment or a file, which only
 // the configuration file may hold, or the value sealed by the key ring. At most one
 // field is set.
-type Secret struct{ Env, File, Sealed string }
+type Secret struct {
+	Env    string `json:"env,omitempty"`
+	File   string `json:"file,omitempty"`
+	Sealed string `json:"sealed,omitempty"`
+}
 
 // IsZero tells whether there is none.
 func (s Secret) IsZero() bool { return s == Secret{} }

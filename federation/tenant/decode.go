@@ -66,6 +66,8 @@ func (d *decoder) value(path string, v reflect.Value) error {
 		return nil
 	case v.Kind() == reflect.Struct && kind == '{':
 		return d.object(path, v)
+	case v.Kind() == reflect.Map && kind == '{':
+		return d.table(path, v)
 	case v.Kind() == reflect.Slice && kind == '[':
 		return d.list(path, v)
 	default:
@@ -83,7 +85,7 @@ func isScalar(v reflect.Value) bool {
 	case time.Time, []byte:
 		return true
 	}
-	return v.Kind() != reflect.Struct && v.Kind() != reflect.Slice
+	return v.Kind() != reflect.Struct && v.Kind() != reflect.Slice && v.Kind() != reflect.Map
 }
 
 // scalar sets v from a JSON value, or says what it must be.
@@ -196,6 +198,32 @@ func (d *decoder) object(path string, v reflect.Value) error {
 		if err := d.dec.SkipValue(); err != nil {
 			return err
 		}
+	}
+	_, err := d.dec.ReadToken()
+	return err
+}
+
+// table reads an object whose names are free into a map.
+func (d *decoder) table(path string, v reflect.Value) error {
+	if _, err := d.dec.ReadToken(); err != nil {
+		return err
+	}
+	v.Set(reflect.MakeMap(v.Type()))
+	for d.dec.PeekKind() == '"' {
+		token, err := d.dec.ReadToken()
+		if err != nil {
+			return err
+		}
+		name := reflect.ValueOf(token.String())
+		at := join(path, name.String())
+		if v.MapIndex(name).IsValid() {
+			d.faults.add(at, "is there twice")
+		}
+		item := reflect.New(v.Type().Elem()).Elem()
+		if err := d.value(at, item); err != nil {
+			return err
+		}
+		v.SetMapIndex(name, item)
 	}
 	_, err := d.dec.ReadToken()
 	return err

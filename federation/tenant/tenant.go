@@ -37,6 +37,7 @@ type Tenant struct {
 	Separator string     `json:"separator,omitempty"` // between alias and name: "_" or "__"
 	PageSize  int        `json:"pageSize,omitzero"`   // items per page of a list; 0 means the gateway's default
 	Limits    Limits     `json:"limits,omitzero"`
+	Auth      Auth       `json:"auth,omitzero"`
 	Upstreams []Upstream `json:"upstreams,omitempty"` // in the order of their registration
 	Toolsets  []Toolset  `json:"toolsets,omitempty"`
 	Policy    *Policy    `json:"policy,omitempty"`    // nil where nothing is denied

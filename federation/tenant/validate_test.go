@@ -21,6 +21,16 @@ func valid() *tenant.Tenant {
 			Quota:         tenant.Quota{CallsPerMinute: 6000, InFlight: 200},
 			ListenStreams: 1000, Principal: tenant.Quota{CallsPerMinute: 60, InFlight: 2},
 		},
+		Auth: tenant.Auth{
+			Mode: tenant.AuthOAuth, Scopes: []string{"mcp"}, Implies: map[string][]string{"admin": {"mcp", "read"}},
+			Issuers: []tenant.Issuer{{
+				Issuer: "https://idp.example.com/", Audiences: []string{"api://causeway"}, GroupsClaim: "realm.groups",
+				TenantClaim: "org", TenantValue: "Acme", ScopeClaim: "permissions", Algorithms: []string{"ES256"},
+				JWKSURL:       "https://idp.example.com/keys",
+				Introspection: &tenant.Introspection{URL: "https://idp.example.com/introspect", ClientID: "causeway", ClientSecret: tenant.Secret{Sealed: "k1.AA"}},
+				Private:       true,
+			}},
+		},
 		Upstreams: []tenant.Upstream{{
 			Alias: "weather", URL: "https://127.0.0.1:7001/mcp?x=1", Era: "modern", Prefix: tenant.PrefixNone,
 			Sessions:    tenant.Sessions{Shared: true, Max: 1, Idle: time.Second, ParkMax: time.Minute, Parked: 3, ParkedPerPrincipal: 1},
