@@ -100,19 +100,86 @@ func TestLeasedIsUsedUpWhileCountersFail(t *testing.T) {
 			t.Errorf("%d calls are under way and %d were refused", n, o.refused.Load())
 		}
 		time.Sleep(shareTTL)
+		for range 5 {
+			up.release <- struct{}{}
+		}
+		synctest.Wait()
+		before := o.refused.Load()
 		call(1) // what was leased may be somebody else's by now
-		if n := up.now.Load(); n > 30 {
-			t.Errorf("%d calls are under way", n)
+		if o.refused.Load() != before+1 {
+			t.Error("a call was let through by a lease that has expired")
 		}
 		close(up.release)
 		wg.Wait()
 		r.failed.Store(false)
 		time.Sleep(time.Second)
-		before := o.refused.Load()
+		before = o.refused.Load()
 		call(90)
 		wg.Wait()
 		if n := o.refused.Load() - before; n != 0 {
 			t.Errorf("%d calls were refused when all was well again", n)
+		}
+	})
+}
+
+// Tokens in store are used up as well, but only for as long as they are good.
+func TestTokensInStoreWhileCountersFail(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		after time.Duration
+		want  bool
+	}{
+		{"at once", 0, true},
+		{"when they are lost", tokenLife, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				all := quotaReplicas(t, 1, newMeter(t, 50*time.Millisecond), limited(func(t *tenant.Tenant) { t.Limits.CallsPerMinute = 6_000 }), func(o *Options) { o.QuotaFailClosed = true })
+				defer stopAll(all)
+				r := all[0]
+				load(t, r.rig, 2, 3*time.Second, time.Millisecond)
+				r.failed.Store(true)
+				time.Sleep(tt.after)
+				o := &verdicts{}
+				o.one(t, r.rig, r.as("ann"))
+				if got := o.answered.Load() == 1; got != tt.want {
+					t.Errorf("answered: %v, want %v", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// When the counters have forgotten all, and others were faster to ask for what a
+// replica had, it lets nothing more through once it knows.
+func TestCountersForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := newMeter(t, 10*time.Second)
+		all := quotaReplicas(t, 2, up, limited(func(t *tenant.Tenant) { t.Limits.InFlight = 4 }), nil)
+		defer stopAll(all)
+		time.Sleep(2 * time.Second)
+		var wg sync.WaitGroup
+		call := func(r *quotaReplica, n int) *verdicts {
+			o := &verdicts{}
+			for range n {
+				wg.Go(func() { o.one(t, r.rig, r.as("ann")) })
+			}
+			time.Sleep(1500 * time.Millisecond)
+			return o
+		}
+		call(all[0], 4)
+		all[0].forget()
+		other := call(all[1], 4)
+		if o := call(all[0], 1); o.refused.Load() != 1 || up.now.Load() > 8 {
+			t.Errorf("%d calls are under way", up.now.Load())
+		}
+		time.Sleep(5505 * time.Millisecond) // those of the first have just ended, those of the other not yet
+		if o := call(all[0], 1); o.refused.Load() != 1 {
+			t.Error("a call was let through in the place of one that had ended, though the share is another's")
+		}
+		wg.Wait()
+		if n := other.answered.Load(); n != 4 {
+			t.Errorf("the other answered %d calls, want 4", n)
 		}
 	})
 }

@@ -55,17 +55,22 @@ func (m *meter) begin() {
 
 // remote is a Counters behind a network.
 type remote struct {
-	cache.Counters
+	*forgetful
 	takes  time.Duration // one way
 	hang   *atomic.Int64 // nanoseconds that it takes besides
 	failed *atomic.Bool
 	trips  *atomic.Int64
 }
 
+// forgetful is a Counters that can lose all it knows.
+type forgetful struct{ now atomic.Pointer[cache.MemoryShared] }
+
+func (f *forgetful) forget() { f.now.Store(cache.NewShared()) }
+
 var errRemote = errors.New("scripted failure")
 
-func newRemote(of cache.Counters) remote {
-	return remote{Counters: of, takes: 200 * time.Microsecond, hang: new(atomic.Int64), failed: new(atomic.Bool), trips: new(atomic.Int64)}
+func newRemote(of *forgetful) remote {
+	return remote{forgetful: of, takes: 200 * time.Microsecond, hang: new(atomic.Int64), failed: new(atomic.Bool), trips: new(atomic.Int64)}
 }
 
 func (c remote) trip(ctx context.Context) error {
@@ -85,7 +90,7 @@ func (c remote) Take(ctx context.Context, s cache.Scope, counter string, r cache
 	if err := c.trip(ctx); err != nil {
 		return 0, 0, err
 	}
-	got, wait, err := c.Counters.Take(ctx, s, counter, r, want)
+	got, wait, err := c.now.Load().Take(ctx, s, counter, r, want)
 	if err := c.trip(ctx); err != nil {
 		return 0, 0, err
 	}
@@ -96,7 +101,7 @@ func (c remote) Share(ctx context.Context, s cache.Scope, counter, holder string
 	if err := c.trip(ctx); err != nil {
 		return 0, err
 	}
-	got, err := c.Counters.Share(ctx, s, counter, holder, want, limit, ttl)
+	got, err := c.now.Load().Share(ctx, s, counter, holder, want, limit, ttl)
 	if err := c.trip(ctx); err != nil {
 		return 0, err
 	}
@@ -120,7 +125,8 @@ type quotaReplica struct {
 // quotaReplicas starts some gateways in front of one upstream that share counters.
 func quotaReplicas(tb testing.TB, n int, up *meter, of *tenant.Tenant, change func(*Options)) []*quotaReplica {
 	tb.Helper()
-	shared := cache.NewShared()
+	shared := &forgetful{}
+	shared.forget()
 	all := make([]*quotaReplica, n)
 	for i := range all {
 		all[i] = &quotaReplica{remote: newRemote(shared)}
