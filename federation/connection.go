@@ -52,6 +52,18 @@ func within(part, whole map[string]bool) bool {
 	return true
 }
 
+// beyond gives what is wanted besides what was, in order.
+func beyond(now, before map[string]bool) []string {
+	var more []string
+	for key := range now {
+		if !before[key] {
+			more = append(more, key)
+		}
+	}
+	slices.Sort(more)
+	return more
+}
+
 // and gives what both want.
 func (in *interest) and(other *interest) *interest {
 	not := func(set map[string]bool) func(string, bool) bool {

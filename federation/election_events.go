@@ -141,6 +141,7 @@ func (l *listener) receive(ctx context.Context, ev *event) {
 		l.hub.rereadKnown(l.member, ev.floor)
 		if ev.all {
 			l.allUpdated()
+			l.askAllTasks()
 		}
 	case eventRefused:
 		l.refused(ev.all, ev.names)
@@ -163,9 +164,7 @@ func (l *listener) receiveUpdated(ev *event) {
 }
 
 func (l *listener) receiveTask(ev *event) {
-	if len(ev.raw) == 0 {
-		// Its client asks for the state when the stream has ended.
-		l.hub.dropTasks(l.member, func(id string) bool { return slices.Contains(ev.names, id) })
+	if l.askTasks(ev.names, ev.all); len(ev.raw) == 0 {
 		return
 	}
 	msg, err := mcp.ParseMessage(ev.raw, l.hub.domain.fed.opts.Limits.MaxDepth)
@@ -173,7 +172,7 @@ func (l *listener) receiveTask(ev *event) {
 		l.election.log().Warn("another replica told of no task", "replica", ev.origin)
 		return
 	}
-	l.hub.taskChanged(l.member, msg)
+	l.tellTask(msg)
 }
 
 // allUpdated tells the streams here that what they watch may have changed.
@@ -192,6 +191,7 @@ func (l *listener) makeUp(ctx context.Context) {
 	case !e.is(alone):
 		l.hub.rereadStale(ctx, l.member, e.floorOf(ctx))
 		l.allUpdated()
+		l.askAllTasks()
 	}
 }
 

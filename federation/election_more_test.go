@@ -1,6 +1,7 @@
 package federation
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/causeway-mcp/causeway/cache"
 	"github.com/causeway-mcp/causeway/federation/tenant"
+	"github.com/causeway-mcp/causeway/upstream"
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
 
@@ -282,29 +284,98 @@ func TestRefusedTasksEndTheStreamsOfAllReplicas(t *testing.T) {
 	}
 }
 
-// What is too large for the bus ends the streams elsewhere, or is told without its
-// body: nothing is lost in silence.
+// What is too large for the bus is asked for by the others, or told without its body:
+// nothing is lost in silence.
 func TestLargeNotifications(t *testing.T) {
-	grouped(t, 2, func(t *testing.T, c *group) {
-		tasks := c.open(t, `{"taskIds":["a+t"]}`)
-		docs := c.open(t, `{"resourceSubscriptions":["a+doc://1"]}`)
+	large := strings.Repeat("x", maxRaw)
+	task := fmt.Sprintf(`"taskId":"t","status":"completed","result":{"content":[{"type":"text","text":%q}]}}`, large)
+	for _, answered := range []bool{true, false} {
+		t.Run(fmt.Sprint("the task is answered: ", answered), func(t *testing.T) {
+			grouped(t, 2, func(t *testing.T, c *group) {
+				tasks := c.open(t, `{"taskIds":["a+t"]}`)
+				docs := c.open(t, `{"resourceSubscriptions":["a+doc://1"]}`)
+				elapse(10 * time.Second)
+				clearAll(t, docs)
+				first := c.holder()
+				if answered {
+					c.p.result(mcp.MethodTasksGet, `{"resultType":"complete",`+task)
+				}
+				c.p.push(mcp.NotificationTasks, `{`+task)
+				c.p.push(mcp.NotificationResourceUpdated, fmt.Sprintf(`{"uri":"doc://1","x":%q}`, large))
+				elapse(time.Second)
+				var got []string
+				for i, s := range tasks {
+					if i == first || answered {
+						got = append(got, next(t, s))
+					} else if !ended(s) {
+						t.Error("a task's stream goes on whose client was not told")
+					}
+				}
+				if answered && got[0] != got[1] || len(got[0]) < maxRaw {
+					t.Errorf("told of %d and %d bytes", len(got[0]), len(got[1]))
+				}
+				for i, s := range docs {
+					if got := next(t, s); !strings.Contains(got, "a+doc://1") || (len(got) > maxRaw) != (i == first) {
+						t.Errorf("replica %d: %d bytes", i, len(got))
+					}
+				}
+			})
+		})
+	}
+}
+
+// What became of tasks while nobody could tell is asked for.
+func TestTasksAreAskedFor(t *testing.T) {
+	grouped(t, 3, func(t *testing.T, c *group) {
+		subs := c.open(t, `{"taskIds":["a+t"]}`)
 		elapse(10 * time.Second)
-		clearAll(t, docs)
-		large := strings.Repeat("x", maxRaw)
-		c.p.push(mcp.NotificationTasks, fmt.Sprintf(`{"taskId":"t","status":"completed","result":{"content":[{"type":"text","text":%q}]}}`, large))
-		c.p.push(mcp.NotificationResourceUpdated, fmt.Sprintf(`{"uri":"doc://1","x":%q}`, large))
-		elapse(time.Second)
-		first := c.holder()
-		if got := next(t, tasks[first]); len(got) < maxRaw {
-			t.Error("cut off where it came")
+		for _, s := range subs {
+			none(t, s) // nobody knows of it
 		}
-		if !ended(tasks[1-first]) {
-			t.Error("the task's stream goes on elsewhere")
-		}
-		for i, s := range docs {
-			if got := next(t, s); !strings.Contains(got, "a+doc://1") || (len(got) > maxRaw) != (i == first) {
-				t.Errorf("replica %d: %d bytes", i, len(got))
+		c.p.result(mcp.MethodTasksGet, `{"resultType":"complete","taskId":"t","status":"completed","ttlMs":1}`)
+		want := []string{`{"jsonrpc":"2.0","method":"notifications/tasks","params":{"taskId":"a+t","status":"completed","ttlMs":1,"_meta":{"io.modelcontextprotocol/subscriptionId":"c-1"}}}`}
+		check := func(when string, on ...int) {
+			t.Helper()
+			for _, i := range on {
+				if diff := cmp.Diff(want, received(t, subs[i])); diff != "" {
+					t.Errorf("%s, replica %d (-want +got):\n%s", when, i, diff)
+				}
 			}
+		}
+		c.p.hangUp()
+		elapse(2 * time.Second)
+		check("after a lost stream", 0, 1, 2)
+		first := c.holder()
+		one, other := (first+1)%3, (first+2)%3
+		c.links[one].setDeaf(true)
+		elapse(time.Second)
+		c.links[one].setDeaf(false)
+		elapse(2 * time.Second)
+		check("after a gap", one)
+		none(t, subs[other])
+		// The upstream may be away for a moment.
+		c.p.fails(mcp.MethodTasksGet, upstream.ClassConnect)
+		c.end(first)
+		elapse(2 * time.Second)
+		c.p.result(mcp.MethodTasksGet, `{"resultType":"complete","taskId":"t","status":"completed","ttlMs":1}`)
+		elapse(10 * time.Second)
+		check("after a replica ended", one, other)
+		// What a notification says is not overtaken by what was asked for before it.
+		c.p.handle(mcp.MethodTasksGet, func(_ context.Context, m *mcp.Request) (*answer, error) {
+			<-time.After(3 * time.Second)
+			return says(200, resultFor(m, `{"resultType":"complete","taskId":"t","status":"working"}`)), nil
+		})
+		c.p.hangUp()
+		elapse(2 * time.Second)
+		c.p.push(mcp.NotificationTasks, `{"taskId":"t","status":"completed","ttlMs":1}`)
+		elapse(10 * time.Second)
+		check("by a notification", one, other)
+		// One that cannot be had ends the stream.
+		c.p.fails(mcp.MethodTasksGet, upstream.ClassConnect)
+		c.p.hangUp()
+		elapse(time.Minute)
+		if !ended(subs[one]) || !ended(subs[other]) {
+			t.Error("a stream goes on whose client may have missed something")
 		}
 	})
 }

@@ -21,7 +21,7 @@ type event struct {
 	list  kind        // of eventList and eventRead
 	gen   uint64      // of eventList: the list's generation that all replicas share; 0 when it could not be raised
 	floor cache.Fence // what was fetched before it does not count
-	all   bool        // of eventAgain: resources may have changed too; of eventRefused: all tasks
+	all   bool        // of eventAgain: not only lists may have changed; of eventRefused: all tasks; of eventTask: those in names have changed
 	names []string    // the upstream's own URIs or task ids
 	raw   []byte      // the upstream's notification
 }
@@ -36,8 +36,8 @@ const (
 	eventRead
 	// eventUpdated: a resource changed as raw says, or those in names may have.
 	eventUpdated
-	// eventTask: a task changed as raw says, or the one in names in a way that is too
-	// large to be told.
+	// eventTask: a task changed as raw says, or those in names may have, or in a way
+	// that is too large to be told.
 	eventTask
 	// eventAgain: changes may have been missed before floor.
 	eventAgain

@@ -121,8 +121,11 @@ func (m *member) ask(ctx context.Context, method string, params []mcp.Param) (*m
 	buf := mcp.GetBuffer(512)
 	buf.B = mcp.AppendRequest(buf.B, id, method, f.clientInfo, ownCapabilities, params)
 	req := &upstream.Request{Method: method, ID: strconv.AppendInt(nil, id, 10), Body: buf}
-	if method == mcp.MethodResourcesRead {
+	switch method {
+	case mcp.MethodResourcesRead:
 		req.Name, req.HasName = readParam(params, "uri"), true
+	case mcp.MethodTasksGet:
+		req.Name, req.HasName = readParam(params, "taskId"), true
 	}
 	resp, err := m.doer.Do(ctx, req)
 	if err != nil {

@@ -37,7 +37,8 @@ type listener struct {
 	calls   int64             // the member's calls when that began
 	updated map[string][]byte // notifications/resources/updated that wait for the coalescing window, by URI
 
-	poll poller
+	poll  poller
+	tasks taskAsks
 }
 
 // newListener starts a listener. It ends with stop or the domain.
@@ -194,20 +195,24 @@ func (l *listener) connectLess(ctx context.Context, less *interest) (*connection
 
 // catchUp tells of resources that were just subscribed to and may have changed
 // between their acknowledgement and this stream: when something was called
-// meanwhile, which may have been on another replica. Being told once too often does
-// no harm.
+// meanwhile, which may have been on another replica. There tasks are asked for too,
+// since it takes longer. Being told once too often does no harm.
 func (l *listener) catchUp(ctx context.Context, s *session, now *interest) {
 	if called := l.reached(); !called && l.election == nil {
 		return
 	}
-	var uris []string
-	for uri := range now.uris {
-		if s.cur == nil || !s.cur.serves.uris[uri] {
-			uris = append(uris, uri)
-		}
+	before := &interest{}
+	if s.cur != nil {
+		before = s.cur.serves
 	}
+	uris := beyond(now.uris, before.uris)
 	l.presume(ctx, uris)
 	l.election.tellNames(ctx, event{kind: eventUpdated}, uris)
+	if l.election != nil {
+		tasks := beyond(now.tasks, before.tasks)
+		l.election.tellNames(ctx, event{kind: eventTask}, tasks)
+		l.askTasks(tasks, false)
+	}
 }
 
 // reached notes that what is wanted has been asked for, and tells whether something
@@ -225,6 +230,9 @@ func (l *listener) missed(ctx context.Context, now *interest) {
 	l.reached()
 	l.presume(ctx, slices.Sorted(maps.Keys(now.uris)))
 	l.readAgain(ctx, true)
+	if l.election != nil {
+		l.askAllTasks()
+	}
 }
 
 // maxPresumed bounds the resources that are invalidated one by one where that takes
@@ -353,9 +361,9 @@ func (l *listener) take(ctx context.Context, msg *mcp.Message) {
 			if len(msg.Raw) <= maxRaw {
 				l.election.tell(ctx, event{kind: eventTask, raw: msg.Raw})
 			} else {
-				l.election.tellNames(ctx, event{kind: eventTask}, []string{msg.TaskID.Value})
+				l.election.tellNames(ctx, event{kind: eventTask, all: true}, []string{msg.TaskID.Value})
 			}
-			l.hub.taskChanged(l.member, msg)
+			l.tellTask(msg)
 		}
 	}
 }
