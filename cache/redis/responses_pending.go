@@ -99,7 +99,7 @@ func (r *Responses) postpone(n notice) {
 		return // it was written, or told of, before
 	}
 	r.cut(st, n.param)
-	r.tell(cache.Change{Topic: n.topic, Param: n.param})
+	r.tell(st, cache.Change{Topic: n.topic, Param: n.param})
 	r.look()
 }
 

@@ -125,6 +125,38 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestLateRefusal has the notice that a change cannot be written come after the
+// change was written, by another process, and found out by looking.
+func TestLateRefusal(t *testing.T) {
+	t.Parallel()
+	a, b := replicas(t, redistest.Start(t).URL())
+	b.stands("acme")
+	var told changes
+	t.Cleanup(b.Follow("acme", told.add))
+	if _, err := b.Generation(t.Context(), reads); err != nil {
+		t.Fatal(err)
+	}
+	n := notice{kind: noticeChange, topic: reads, id: newID()}
+	if err := a.writeLater(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the change is told", func() bool { return len(told.all()) == 1 })
+	gen := told.all()[0].Gen
+	b.receive("acme", n.encode(), false) // it is known by its name
+	n.id = newID()
+	if err := a.store.client.Set(t.Context(), a.store.key(scopeOf(reads), kindDone, n.id), "", time.Minute).Err(); err != nil {
+		t.Fatal(err)
+	}
+	b.receive("acme", n.encode(), false) // it is not
+	eventually(t, "the generation moves", func() bool {
+		all := told.all()
+		return all[len(all)-1].Gen > gen
+	})
+	if all := told.all(); len(all) != 3 || all[1].Gen != 0 {
+		t.Errorf("told of %+v, want a change, one that could not be written, and one that was", all)
+	}
+}
+
 // TestDeleteWhileCutOff holds that a shared entry does not come back when its
 // deletion could not be written.
 func TestDeleteWhileCutOff(t *testing.T) {

@@ -111,12 +111,16 @@ func (r replica) isNear(k cache.Key) bool {
 	return ok
 }
 
-// stands waits until the notices of a tenant arrive.
+// stands waits until the notices of a tenant arrive, and until generations have
+// been looked at because of that. Otherwise a change could be found out by looking,
+// before its notice comes, and then tells less.
 func (r replica) stands(tenant string) {
 	r.t.Helper()
-	r.mu.Lock()
-	r.tenant(tenant)
-	r.mu.Unlock()
+	ctx := r.t.Context()
+	t := cache.Topic{Tenant: tenant, Upstream: "canary"}
+	if _, err := r.Generation(ctx, t); err != nil {
+		r.t.Fatal(err)
+	}
 	name := r.channel(tenant)
 	eventually(r.t, "the subscription stands", func() bool {
 		r.store.bus.mu.Lock()
@@ -124,15 +128,30 @@ func (r replica) stands(tenant string) {
 		c := r.store.bus.channels[name]
 		return c != nil && c.stands
 	})
+	for range 2 {
+		gen, err := r.store.client.HIncrBy(ctx, r.topicKey(t), "g", 1).Result()
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.look()
+		eventually(r.t, "generations are looked at", func() bool {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return r.find(t).told >= uint64(gen)
+		})
+	}
 }
 
-// changes are what a follower was told.
+// changes are what a follower was told, but for what stands does.
 type changes struct {
 	mu  sync.Mutex
 	got []cache.Change
 }
 
 func (c *changes) add(ch cache.Change) {
+	if ch.Topic.Upstream == "canary" {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.got = append(c.got, ch)

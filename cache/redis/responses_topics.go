@@ -31,6 +31,8 @@ type topicState struct {
 	// written are the last changes that are known to be written, by their ids. The
 	// notice that one cannot be written may come late.
 	written [8]string
+	// barred is there while the followers wait for the generation to move.
+	barred bool
 }
 
 // wrote takes note that a change was written.
@@ -164,7 +166,7 @@ func (r *Responses) changed(n notice, mine bool) {
 	defer r.mu.Unlock()
 	st := r.find(n.topic)
 	if st == nil {
-		r.tell(cache.Change{Topic: n.topic, Param: n.param, Gen: n.gen})
+		r.tell(nil, cache.Change{Topic: n.topic, Param: n.param, Gen: n.gen})
 		return
 	}
 	st.wrote(n.id)
@@ -190,7 +192,7 @@ func (r *Responses) changed(n notice, mine bool) {
 	}
 	r.cut(st, param)
 	st.told, st.seen = n.gen, max(st.seen, n.gen)
-	r.tell(cache.Change{Topic: n.topic, Param: param, Gen: n.gen})
+	r.tell(st, cache.Change{Topic: n.topic, Param: param, Gen: n.gen})
 }
 
 // dropped takes note that an entry was dropped; gen is 0 when others need not be
@@ -218,8 +220,12 @@ func (r *Responses) dropped(n notice) {
 	}
 }
 
-// tell tells the followers of a change.
-func (r *Responses) tell(c cache.Change) {
+// tell tells the followers of a change. st is what is known of the topic, if
+// anything.
+func (r *Responses) tell(st *topicState, c cache.Change) {
+	if st != nil {
+		st.barred = c.Gen == 0
+	}
 	if tt := r.tenants[c.Topic.Tenant]; tt != nil {
 		for _, f := range tt.followers {
 			f.push(c)

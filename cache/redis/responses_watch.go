@@ -152,7 +152,7 @@ func (r *Responses) compare(l look, gen, drops uint64) {
 	}
 	if gen > st.told {
 		st.told, st.seen = gen, max(st.seen, gen)
-		r.tell(cache.Change{Topic: st.topic, Gen: gen})
+		r.tell(st, cache.Change{Topic: st.topic, Gen: gen})
 	}
 }
 
