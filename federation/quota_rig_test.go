@@ -37,7 +37,7 @@ func newMeter(tb testing.TB, takes time.Duration) *meter {
 		if m.release != nil {
 			<-m.release
 		}
-		time.Sleep(time.Duration(m.takes.Load()))
+		<-time.After(time.Duration(m.takes.Load()))
 		return says(200, resultFor(req, `{"content":[]}`)), nil
 	})
 	return m
@@ -63,7 +63,9 @@ type remote struct {
 }
 
 // forgetful is a Counters that can lose all it knows.
-type forgetful struct{ now atomic.Pointer[cache.MemoryShared] }
+type forgetful struct {
+	now atomic.Pointer[cache.MemoryShared]
+}
 
 func (f *forgetful) forget() { f.now.Store(cache.NewShared()) }
 
@@ -185,10 +187,10 @@ func load(tb testing.TB, r *rig, workers int, d, pause time.Duration) *verdicts 
 	var wg sync.WaitGroup
 	for i := range workers {
 		wg.Go(func() {
-			time.Sleep(time.Duration(i) * 37 * time.Microsecond)
+			<-time.After(time.Duration(i) * 37 * time.Microsecond) // so that they do not go in step
 			for time.Now().Before(end) {
 				if o.one(tb, r, r.as("ann")) > 0 {
-					time.Sleep(pause)
+					<-time.After(pause)
 				}
 			}
 		})
