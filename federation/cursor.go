@@ -50,5 +50,6 @@ func openCursor(ring *seal.Ring, at Endpoint, k kind, token string, public bool)
 func cursorBinding(at Endpoint, k kind) []byte {
 	b := appendField(make([]byte, 0, 128), at.Tenant)
 	b = appendField(b, at.Alias)
+	b = appendField(b, string(at.Discovery))
 	return appendField(b, k.method())
 }

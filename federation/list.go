@@ -31,8 +31,16 @@ func (d *roster) list(ctx context.Context, c *Call, k kind) (*Reply, error) {
 	if err := nothingHad(members, parts); err != nil {
 		return nil, err
 	}
-	v := d.merge(viewKey{c.Endpoint.Alias, k}, members, parts)
-	d.hub.shown(c.Endpoint.Alias, k, v)
+	key := viewKey{alias: c.Endpoint.Alias, kind: k}
+	full := d.merge(key, members, parts)
+	if k == kindTools {
+		key.mode = d.modeOf(c.Endpoint)
+	}
+	v := d.shown(key, full)
+	d.hub.shown(key, v)
+	if v != full && !c.Request.Cursor.Ok() {
+		d.fed.metrics.saved(full.tokens - v.tokens)
+	}
 	hints := d.hints(parts)
 	from, err := d.from(c, k, v, &hints)
 	if err != nil {

@@ -10,12 +10,22 @@ import (
 type stream struct {
 	id    []byte // raw: the subscription id
 	alias string // of the endpoint
+	mode  mode   // of its lists of tools
 	wants [kindResources + 1]bool
 	uris  []watch
 	tasks []watch
 	ch    chan []byte
 	ended bool // guarded by the hub, as is sizes
 	sizes []int
+}
+
+// key names the list of a kind that the stream is told of.
+func (s *stream) key(k kind) viewKey {
+	key := viewKey{alias: s.alias, kind: k}
+	if k == kindTools {
+		key.mode = s.mode
+	}
+	return key
 }
 
 // wantsLists tells whether the stream wants to know of changes of any list.
@@ -91,6 +101,7 @@ func (h *hub) read(d *roster, c *Call) (*stream, error) {
 	s := &stream{
 		id:    append([]byte(nil), r.ID.In(r.Raw)...),
 		alias: c.Endpoint.Alias,
+		mode:  d.modeOf(c.Endpoint),
 		ch:    make(chan []byte, h.domain.fed.opts.Limits.ListenQueue),
 	}
 	for m := range mcp.Members(r.Raw, r.Notifications) {

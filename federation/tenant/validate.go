@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	pathpkg "path"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,6 +36,7 @@ func check(t *Tenant) Faults {
 	}
 	v.quota("limits", t.Limits.Quota)
 	v.count("limits.listenStreams", t.Limits.ListenStreams)
+	v.discovery("discovery", &t.Discovery)
 	v.quota("limits.principal", t.Limits.Principal)
 	aliases := make(map[string]int, len(t.Upstreams))
 	for i := range t.Upstreams {
@@ -46,6 +48,20 @@ func check(t *Tenant) Faults {
 	}
 	v.policy(t.Policy)
 	return v.Faults
+}
+
+func (v *checker) discovery(path string, d *Discovery) {
+	switch d.Mode {
+	case "", DiscoveryFull, DiscoverySearch, DiscoveryAuto:
+	default:
+		v.add(path+".mode", "%q must be full, search or auto", d.Mode)
+	}
+	v.count(path+".autoThresholdTokens", d.AutoThresholdTokens)
+	for i, pattern := range d.Pinned {
+		if _, err := pathpkg.Match(pattern, ""); err != nil || pattern == "" {
+			v.add(fmt.Sprintf("%s.pinned[%d]", path, i), "%q must be the name of a tool or a pattern such as ledger_*", pattern)
+		}
+	}
 }
 
 // ValidateKey tells all that is wrong with a key; the error is Faults.

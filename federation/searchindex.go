@@ -1,0 +1,284 @@
+package federation
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/causeway-mcp/causeway/federation/search"
+	"github.com/causeway-mcp/causeway/upstream/mcp"
+)
+
+// indexWait is how long a search waits for the index of tools that have changed;
+// then it looks in the one before. What is not shown any more is never found.
+const indexWait = 500 * time.Millisecond
+
+// toolIndex is the index of a tenant's tools. It is made anew beside the requests:
+// of those upstreams whose tools have changed.
+type toolIndex struct {
+	domain *domain
+	cur    atomic.Pointer[indexed]
+
+	mu     sync.Mutex
+	flight chan struct{} // closed when the build under way is done; nil when there is none
+}
+
+// indexed is an index, with what each of its parts was made of.
+type indexed struct {
+	index *search.Index
+	parts []indexedPart
+}
+
+// indexedPart is one member's share.
+type indexedPart struct {
+	member   *member
+	tools    *segment
+	discover *segment
+	part     *search.Part
+	names    []string // the upstream's own, by the numbers of the part
+}
+
+// of tells whether the part was made of what is known of a member.
+func (p *indexedPart) of(m *member) bool {
+	return p.member == m && sameItems(p.tools, m.known(kindTools)) && sameItems(p.discover, m.known(kindDiscover))
+}
+
+func sameItems(a, b *segment) bool {
+	return a == b || a != nil && b != nil && a.digest == b.digest
+}
+
+// covers tells whether the index has all that is known of the members.
+func (x *indexed) covers(members []*member) bool {
+	if x == nil || len(x.parts) != len(members) {
+		return false
+	}
+	for i, m := range members {
+		if !x.parts[i].of(m) {
+			return false
+		}
+	}
+	return true
+}
+
+// get gives the index of what is known of a roster's tools: after a short wait the
+// one before, and where there is none yet, whenever it is made.
+func (t *toolIndex) get(ctx context.Context, d *roster) *indexed {
+	var late <-chan time.Time
+	for {
+		cur := t.cur.Load()
+		if cur.covers(d.members) {
+			return cur
+		}
+		done := t.build()
+		if done == nil {
+			return cur // the tenant is closed
+		}
+		if late == nil && cur != nil {
+			timer := time.NewTimer(indexWait)
+			defer timer.Stop()
+			late = timer.C
+		}
+		select {
+		case <-done:
+		case <-late:
+			return cur
+		case <-ctx.Done():
+			return cur
+		}
+		if d.current() != d {
+			return t.cur.Load() // the registration has changed meanwhile
+		}
+	}
+}
+
+// refresh makes the index anew where there is one: somebody searches.
+func (t *toolIndex) refresh() {
+	if t.cur.Load() != nil {
+		t.build()
+	}
+}
+
+// build starts a build, or joins the one under way. It gives nil when the domain is
+// closed.
+func (t *toolIndex) build() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.flight != nil {
+		return t.flight
+	}
+	done := make(chan struct{})
+	started := t.domain.run(func(context.Context) {
+		t.make()
+		t.mu.Lock()
+		t.flight = nil
+		t.mu.Unlock()
+		close(done)
+		if !t.cur.Load().covers(t.domain.current().members) {
+			t.build() // something has changed since it began
+		}
+	})
+	if !started {
+		return nil
+	}
+	t.flight = done
+	return done
+}
+
+// make makes the index of what is known now.
+func (t *toolIndex) make() {
+	members := t.domain.current().members
+	before := map[*member]*indexedPart{}
+	if cur := t.cur.Load(); cur != nil {
+		for i := range cur.parts {
+			before[cur.parts[i].member] = &cur.parts[i]
+		}
+	}
+	next := &indexed{parts: make([]indexedPart, len(members))}
+	parts := make([]*search.Part, len(members))
+	for i, m := range members {
+		if old := before[m]; old != nil && old.of(m) {
+			next.parts[i] = *old
+		} else {
+			next.parts[i] = newIndexedPart(m)
+		}
+		parts[i] = next.parts[i].part
+	}
+	next.index = search.New(t.domain.fed.language, parts...)
+	t.cur.Store(next)
+}
+
+func newIndexedPart(m *member) indexedPart {
+	p := indexedPart{member: m, tools: m.known(kindTools), discover: m.known(kindDiscover)}
+	s := search.Source{Alias: m.conf.Alias, Description: m.conf.Description, Tags: m.conf.Tags}
+	if p.discover != nil {
+		raw := p.discover.discover.raw
+		s.Instructions = p.discover.discover.instructions
+		info := mcp.Find(raw, mcp.Find(raw, whole(raw), "_meta"), mcp.MetaServerInfo)
+		s.Title, _ = mcp.String(raw, mcp.Find(raw, info, "title"))
+		if s.Description == "" {
+			s.Description, _ = mcp.String(raw, mcp.Find(raw, info, "description"))
+		}
+	}
+	if p.tools != nil {
+		for _, it := range p.tools.items {
+			s.Tools = append(s.Tools, searchable(it))
+			p.names = append(p.names, it.name)
+		}
+	}
+	p.part = search.NewPart(s)
+	return p
+}
+
+func whole(raw []byte) mcp.Span { return mcp.Span{Start: 0, End: len(raw)} }
+
+// searchable reads what can be searched of a tool.
+func searchable(it *item) search.Tool {
+	raw := it.raw
+	t := search.Tool{Name: it.name, Title: titleOf(raw)}
+	t.Description, _ = mcp.String(raw, mcp.Find(raw, whole(raw), "description"))
+	properties := mcp.Find(raw, mcp.Find(raw, whole(raw), "inputSchema"), "properties")
+	if !properties.Ok() || raw[properties.Start] != '{' {
+		return t
+	}
+	for m := range mcp.Members(raw, properties) {
+		a := search.Argument{Name: m.Key}
+		if m.Value.Ok() && raw[m.Value.Start] == '{' {
+			a.Description, _ = mcp.String(raw, mcp.Find(raw, m.Value, "description"))
+		}
+		t.Arguments = append(t.Arguments, a)
+	}
+	return t
+}
+
+// titleOf gives a tool's title.
+func titleOf(raw []byte) string {
+	if title, ok := mcp.String(raw, mcp.Find(raw, whole(raw), "title")); ok {
+		return title
+	}
+	title, _ := mcp.String(raw, mcp.Find(raw, mcp.Find(raw, whole(raw), "annotations"), "title"))
+	return title
+}
+
+// foundTool is a tool that a search has found.
+type foundTool struct {
+	entry *entry
+	score float64
+}
+
+// find looks for tools among those that a view shows.
+func (d *roster) find(ctx context.Context, v *view, query, alias string, limit int) (found []foundTool, total int) {
+	x := d.domain.tools.get(ctx, d)
+	if x == nil {
+		return nil, 0
+	}
+	row := func(part, tool int) *entry {
+		p := &x.parts[part]
+		if alias != "" && p.member.conf.Alias != alias {
+			return nil
+		}
+		return v.entryOf(p.member, p.names[tool])
+	}
+	hits, total := x.index.Search(search.Query{
+		Text: query, Limit: limit,
+		Visible: func(part, tool int) bool { return row(part, tool) != nil },
+	})
+	for _, h := range hits {
+		found = append(found, foundTool{row(h.Part, h.Tool), h.Score})
+	}
+	return found, total
+}
+
+// show gives a result as structured content and as a line of text.
+func (f *foundTool) show(v *view, detail string) (structured, line []byte) {
+	alias := f.entry.member.conf.Alias
+	structured = mcp.AppendQuote([]byte(`{"name":`), f.entry.exposed)
+	structured = mcp.AppendQuote(append(structured, `,"upstream":`...), alias)
+	line = append([]byte(f.entry.exposed), " ("+alias+")"...)
+	switch raw := v.list[f.entry.start:f.entry.end]; detail {
+	case "name":
+	case "full":
+		structured = append(append(structured, `,"definition":`...), raw...)
+		line = append(append(line, ": "...), raw...)
+	default:
+		text, _ := mcp.String(raw, mcp.Find(raw, whole(raw), "description"))
+		if text = brief(text, oneLine); text == "" {
+			text = titleOf(raw)
+		}
+		structured = mcp.AppendQuote(append(structured, `,"description":`...), text)
+		line = append(append(line, ": "...), text...)
+	}
+	structured = append(structured, `,"score":`...)
+	structured = strconv.AppendFloat(structured, f.score, 'g', 4, 64)
+	return append(structured, '}'), line
+}
+
+// brief makes one short line of a text.
+func brief(text string, most int) string {
+	line := strings.Join(strings.Fields(text), " ")
+	if first, _, ok := strings.Cut(line, ". "); ok {
+		line = first + "."
+	}
+	runes := 0
+	for i := range line {
+		if runes++; runes > most {
+			return strings.TrimRight(line[:i], " ") + "…"
+		}
+	}
+	return line
+}
+
+// about gives what an upstream is for, and what it says to models.
+func (m *member) about() (description, instructions string) {
+	description = m.conf.Description
+	if seg := m.known(kindDiscover); seg != nil {
+		instructions = seg.discover.instructions
+		if description == "" {
+			raw := seg.discover.raw
+			description, _ = mcp.String(raw, mcp.Find(raw, mcp.Find(raw, mcp.Find(raw, whole(raw), "_meta"), mcp.MetaServerInfo), "description"))
+		}
+	}
+	return description, instructions
+}
