@@ -27,6 +27,9 @@ func publicRoutes(e *edge, trusted []netip.Prefix) http.Handler {
 		if e.log.Enabled(c.Request().Context(), slog.LevelDebug) {
 			client = c.RealIP()
 		}
+		if c.Request().URL.RawQuery != "" {
+			at.Discovery = tenant.DiscoveryMode(c.QueryParam("discovery"))
+		}
 		// The writer below Echo's own: the endpoint flushes, hijacks and sets
 		// deadlines itself.
 		e.serve(c.Response().Writer, c.Request(), at, client)

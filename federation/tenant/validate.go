@@ -36,7 +36,9 @@ func check(t *Tenant) Faults {
 	}
 	v.quota("limits", t.Limits.Quota)
 	v.count("limits.listenStreams", t.Limits.ListenStreams)
-	v.discovery("discovery", &t.Discovery)
+	for _, f := range t.Discovery.Check() {
+		v.add("discovery."+f.Path, "%s", f.Message)
+	}
 	v.quota("limits.principal", t.Limits.Principal)
 	aliases := make(map[string]int, len(t.Upstreams))
 	for i := range t.Upstreams {
@@ -50,18 +52,21 @@ func check(t *Tenant) Faults {
 	return v.Faults
 }
 
-func (v *checker) discovery(path string, d *Discovery) {
+// Check tells all that is wrong with how clients are to find tools.
+func (d *Discovery) Check() Faults {
+	v := &checker{}
 	switch d.Mode {
 	case "", DiscoveryFull, DiscoverySearch, DiscoveryAuto:
 	default:
-		v.add(path+".mode", "%q must be full, search or auto", d.Mode)
+		v.add("mode", "%q must be full, search or auto", d.Mode)
 	}
-	v.count(path+".autoThresholdTokens", d.AutoThresholdTokens)
+	v.count("autoThresholdTokens", d.AutoThresholdTokens)
 	for i, pattern := range d.Pinned {
 		if _, err := pathpkg.Match(pattern, ""); err != nil || pattern == "" {
-			v.add(fmt.Sprintf("%s.pinned[%d]", path, i), "%q must be the name of a tool or a pattern such as ledger_*", pattern)
+			v.add(fmt.Sprintf("pinned[%d]", i), "%q must be the name of a tool or a pattern such as ledger_*", pattern)
 		}
 	}
+	return v.Faults
 }
 
 // ValidateKey tells all that is wrong with a key; the error is Faults.
