@@ -39,11 +39,7 @@ func (d *roster) discover(ctx context.Context, c *Call) (*Reply, error) {
 	b = appendVersions(b)
 	b = append(b, `,"capabilities":`...)
 	b = appendCapabilities(b, known)
-	text := d.instructions(members, known)
-	if d.modeOf(c.Endpoint) == modeSearch || d.shown(viewKey{kind: kindTools, mode: d.modeOf(c.Endpoint)}, d.view("", kindTools)).of != nil {
-		text = searchUsage + text
-	}
-	if text != "" {
+	if text := d.modeOf(c.Endpoint).usage() + d.instructions(members, known); text != "" {
 		b = append(b, `,"instructions":`...)
 		b = mcp.AppendQuote(b, text)
 	}

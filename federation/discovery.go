@@ -3,6 +3,8 @@ package federation
 import (
 	"crypto/sha256"
 	"path"
+	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/causeway-mcp/causeway/federation/tenant"
@@ -46,12 +48,57 @@ func (d *roster) checkMode(at Endpoint) error {
 		return nil
 	case tenant.DiscoveryFull, tenant.DiscoverySearch, tenant.DiscoveryAuto:
 	default:
-		return mcp.Errorf(mcp.CodeInvalidRequest, "discovery in the URL must be full, search or auto")
+		return mcp.Errorf(mcp.CodeInvalidRequest, "discovery in the URL must be full, search or auto, once")
 	}
 	if at.Alias != "" || !d.snap.Discovery.FromURL {
 		return mcp.Errorf(mcp.CodeInvalidRequest, "discovery cannot be chosen in the URL of this endpoint")
 	}
 	return nil
+}
+
+// behind gives the upstreams that an endpoint's list is made of: where it shows the
+// tools that find tools alone, those whose tools may be pinned.
+func (d *roster) behind(at Endpoint, k kind) []*member {
+	all := d.at(at.Alias)
+	if k != kindTools || d.modeOf(at) != modeSearch {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(m *member) bool { return !d.mayPin(m) })
+}
+
+// mayPin tells whether a tool of the member may be pinned, by the names that its
+// tools can have.
+func (d *roster) mayPin(m *member) bool {
+	prefix := m.conf.Alias + d.snap.Separator
+	for _, pattern := range d.snap.Discovery.Pinned {
+		literal := pattern
+		if i := strings.IndexAny(pattern, `*?[\`); i >= 0 {
+			literal = pattern[:i]
+		}
+		if m.conf.Prefix == tenant.PrefixNone || strings.HasPrefix(literal, prefix) ||
+			len(literal) < len(pattern) && strings.HasPrefix(prefix, literal) {
+			return true
+		}
+	}
+	return false
+}
+
+// prepare makes ready what searches need, for a client that will search. It does not
+// wait.
+func (d *roster) prepare() {
+	d.warm(kindTools)
+	d.warm(kindDiscover)
+	d.tools.want()
+}
+
+// warm has the lists of all upstreams fetched that are not there.
+func (d *roster) warm(k kind) {
+	now := d.fed.now()
+	for _, m := range d.members {
+		if m.known(k) == nil {
+			m.slots[k].begin(now)
+		}
+	}
 }
 
 // shown gives what a list shows of a view in a mode. full is the view of all.

@@ -103,13 +103,7 @@ func (h *hub) add(s *stream, d *roster) {
 		if !s.wants[k] {
 			continue
 		}
-		key := s.key(k)
-		t := h.topics[key]
-		if t == nil {
-			t = &topic{streams: map[*stream]struct{}{}, told: h.look(key)}
-			h.topics[key] = t
-		}
-		t.streams[s] = struct{}{}
+		h.enlist(s, k)
 	}
 	h.count(s, d)
 	h.employ(s, d)
@@ -232,12 +226,8 @@ func (h *hub) finish(s *stream) {
 	h.streams.Add(-1)
 	close(s.ch)
 	for _, k := range listKinds {
-		key := s.key(k)
-		if t := h.topics[key]; t != nil && s.wants[k] {
-			delete(t.streams, s)
-			if len(t.streams) == 0 {
-				delete(h.topics, key)
-			}
+		if s.wants[k] {
+			h.delist(s, k)
 		}
 	}
 	d := h.domain.current()
@@ -279,7 +269,7 @@ func (h *hub) unwatch(w watch, s *stream, of func(*demand) map[string]exposed) {
 // replaced by another one. The caller holds the lock since before that.
 func (h *hub) changed(m *member, k kind, n news) {
 	if n.other && (k == kindTools || k == kindDiscover) {
-		h.domain.tools.refresh()
+		h.domain.tools.changed()
 	}
 	if k == kindDiscover {
 		return
@@ -366,10 +356,8 @@ func (h *hub) tell(key viewKey, marked topic, now sight) {
 	}
 	strayed := t.strays > 1 || t.strays == 1 && t.stray != now
 	if marked.dirty && (marked.forced || t.told != now) || strayed {
-		method, label := changedMethod(key.kind)
 		for s := range t.streams {
-			b := append(make([]byte, 0, 256), `{"jsonrpc":"2.0","method":"`+method+`","params":{"_meta":`...)
-			h.send(s, label, append(s.appendMeta(b), "}}"...))
+			h.tellOne(s, key.kind)
 		}
 	}
 	t.told, t.strays = now, 0
@@ -426,6 +414,7 @@ func (h *hub) reconfigure(next *roster) bool {
 	h.merged, h.demands = 0, map[*member]*demand{}
 	for s := range h.open {
 		h.count(s, next)
+		h.remode(s, next)
 	}
 	for m, l := range h.listeners {
 		if !h.needs(m) {

@@ -2,8 +2,6 @@ package federation
 
 import (
 	"context"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +19,7 @@ const indexWait = 500 * time.Millisecond
 type toolIndex struct {
 	domain *domain
 	cur    atomic.Pointer[indexed]
+	wanted atomic.Bool // somebody searches, or is told to
 
 	mu     sync.Mutex
 	flight chan struct{} // closed when the build under way is done; nil when there is none
@@ -66,6 +65,7 @@ func (x *indexed) covers(members []*member) bool {
 // get gives the index of what is known of a roster's tools: after a short wait the
 // one before, and where there is none yet, whenever it is made.
 func (t *toolIndex) get(ctx context.Context, d *roster) *indexed {
+	t.wanted.Store(true)
 	var late <-chan time.Time
 	for {
 		cur := t.cur.Load()
@@ -94,9 +94,16 @@ func (t *toolIndex) get(ctx context.Context, d *roster) *indexed {
 	}
 }
 
-// refresh makes the index anew where there is one: somebody searches.
-func (t *toolIndex) refresh() {
-	if t.cur.Load() != nil {
+// want has the index made, and kept up to date from now on.
+func (t *toolIndex) want() {
+	if !t.wanted.Swap(true) {
+		t.build()
+	}
+}
+
+// changed is told that the tools of a member, or what it says of itself, changed.
+func (t *toolIndex) changed() {
+	if t.wanted.Load() {
 		t.build()
 	}
 }
@@ -152,15 +159,10 @@ func (t *toolIndex) make() {
 
 func newIndexedPart(m *member) indexedPart {
 	p := indexedPart{member: m, tools: m.known(kindTools), discover: m.known(kindDiscover)}
-	s := search.Source{Alias: m.conf.Alias, Description: m.conf.Description, Tags: m.conf.Tags}
+	s := search.Source{Alias: m.conf.Alias, Tags: m.conf.Tags}
+	s.Description, s.Instructions = m.about()
 	if p.discover != nil {
-		raw := p.discover.discover.raw
-		s.Instructions = p.discover.discover.instructions
-		info := mcp.Find(raw, mcp.Find(raw, whole(raw), "_meta"), mcp.MetaServerInfo)
-		s.Title, _ = mcp.String(raw, mcp.Find(raw, info, "title"))
-		if s.Description == "" {
-			s.Description, _ = mcp.String(raw, mcp.Find(raw, info, "description"))
-		}
+		s.Title, _ = p.discover.discover.presents()
 	}
 	if p.tools != nil {
 		for _, it := range p.tools.items {
@@ -168,7 +170,7 @@ func newIndexedPart(m *member) indexedPart {
 			p.names = append(p.names, it.name)
 		}
 	}
-	p.part = search.NewPart(s)
+	p.part = m.domain.fed.language.NewPart(s)
 	return p
 }
 
@@ -202,72 +204,68 @@ func titleOf(raw []byte) string {
 	return title
 }
 
+// viewRows are the rows of a view by the numbers of an index.
+type viewRows struct {
+	of   *indexed
+	rows [][]*entry // by part and tool; nil where the view does not show it
+	all  bool       // it shows all
+}
+
+// rowsIn gives the rows of a view by the numbers of an index.
+func (v *view) rowsIn(x *indexed) *viewRows {
+	if kept := v.rows.Load(); kept != nil && kept.of == x {
+		return kept
+	}
+	type itemName struct {
+		member *member
+		name   string
+	}
+	named := make(map[itemName]*entry, len(v.entries))
+	for i := range v.entries {
+		e := &v.entries[i]
+		named[itemName{e.member, e.item.name}] = e
+	}
+	r := &viewRows{of: x, rows: make([][]*entry, len(x.parts)), all: true}
+	for i := range x.parts {
+		p := &x.parts[i]
+		r.rows[i] = make([]*entry, len(p.names))
+		for k, name := range p.names {
+			r.rows[i][k] = named[itemName{p.member, name}]
+			r.all = r.all && r.rows[i][k] != nil
+		}
+	}
+	v.rows.Store(r)
+	return r
+}
+
 // foundTool is a tool that a search has found.
 type foundTool struct {
 	entry *entry
 	score float64
 }
 
-// find looks for tools among those that a view shows.
-func (d *roster) find(ctx context.Context, v *view, query, alias string, limit int) (found []foundTool, total int) {
-	x := d.domain.tools.get(ctx, d)
+// find looks for tools among those that a view shows: of one upstream, or of all
+// where alias is empty.
+func (d *roster) find(ctx context.Context, v *view, query, alias string, limit int) (found []foundTool, total int, err error) {
+	x := d.tools.get(ctx, d)
+	if ctx.Err() != nil {
+		return nil, 0, context.Cause(ctx)
+	}
 	if x == nil {
-		return nil, 0
+		return nil, 0, ErrNoEndpoint // the tenant is closed
 	}
-	row := func(part, tool int) *entry {
-		p := &x.parts[part]
-		if alias != "" && p.member.conf.Alias != alias {
-			return nil
+	rows := v.rowsIn(x)
+	q := search.Query{Text: query, Limit: limit}
+	if alias != "" || !rows.all {
+		q.Visible = func(part, tool int) bool {
+			return rows.rows[part][tool] != nil && (alias == "" || x.parts[part].member.conf.Alias == alias)
 		}
-		return v.entryOf(p.member, p.names[tool])
 	}
-	hits, total := x.index.Search(search.Query{
-		Text: query, Limit: limit,
-		Visible: func(part, tool int) bool { return row(part, tool) != nil },
-	})
+	hits, total := x.index.Search(q)
 	for _, h := range hits {
-		found = append(found, foundTool{row(h.Part, h.Tool), h.Score})
+		found = append(found, foundTool{rows.rows[h.Part][h.Tool], h.Score})
 	}
-	return found, total
-}
-
-// show gives a result as structured content and as a line of text.
-func (f *foundTool) show(v *view, detail string) (structured, line []byte) {
-	alias := f.entry.member.conf.Alias
-	structured = mcp.AppendQuote([]byte(`{"name":`), f.entry.exposed)
-	structured = mcp.AppendQuote(append(structured, `,"upstream":`...), alias)
-	line = append([]byte(f.entry.exposed), " ("+alias+")"...)
-	switch raw := v.list[f.entry.start:f.entry.end]; detail {
-	case "name":
-	case "full":
-		structured = append(append(structured, `,"definition":`...), raw...)
-		line = append(append(line, ": "...), raw...)
-	default:
-		text, _ := mcp.String(raw, mcp.Find(raw, whole(raw), "description"))
-		if text = brief(text, oneLine); text == "" {
-			text = titleOf(raw)
-		}
-		structured = mcp.AppendQuote(append(structured, `,"description":`...), text)
-		line = append(append(line, ": "...), text...)
-	}
-	structured = append(structured, `,"score":`...)
-	structured = strconv.AppendFloat(structured, f.score, 'g', 4, 64)
-	return append(structured, '}'), line
-}
-
-// brief makes one short line of a text.
-func brief(text string, most int) string {
-	line := strings.Join(strings.Fields(text), " ")
-	if first, _, ok := strings.Cut(line, ". "); ok {
-		line = first + "."
-	}
-	runes := 0
-	for i := range line {
-		if runes++; runes > most {
-			return strings.TrimRight(line[:i], " ") + "…"
-		}
-	}
-	return line
+	return found, total, nil
 }
 
 // about gives what an upstream is for, and what it says to models.
@@ -276,9 +274,16 @@ func (m *member) about() (description, instructions string) {
 	if seg := m.known(kindDiscover); seg != nil {
 		instructions = seg.discover.instructions
 		if description == "" {
-			raw := seg.discover.raw
-			description, _ = mcp.String(raw, mcp.Find(raw, mcp.Find(raw, mcp.Find(raw, whole(raw), "_meta"), mcp.MetaServerInfo), "description"))
+			_, description = seg.discover.presents()
 		}
 	}
 	return description, instructions
+}
+
+// presents gives how an upstream presents itself.
+func (c *discovered) presents() (title, description string) {
+	info := mcp.Find(c.raw, mcp.Find(c.raw, whole(c.raw), "_meta"), mcp.MetaServerInfo)
+	title, _ = mcp.String(c.raw, mcp.Find(c.raw, info, "title"))
+	description, _ = mcp.String(c.raw, mcp.Find(c.raw, info, "description"))
+	return title, description
 }

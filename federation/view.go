@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/causeway-mcp/causeway/federation/tenant"
 )
@@ -25,32 +25,12 @@ type view struct {
 	parts   []part  // that it was made of, one for each member
 	entries []entry // sorted by exposed name
 	index   map[string]int
-	list    []byte      // the elements, joined by commas
-	digest  [32]byte    // equal digests mean that a caller sees no difference
-	clashes []rejection // names that an upstream with prefix none could not have
-	tokens  int         // estimated, of the list
-	of      *view       // the view of all that a brief one is made of; nil for others
-
-	naming sync.Once
-	named  map[itemName]*entry // see entryOf
-}
-
-// itemName names an item by its upstream's own name.
-type itemName struct {
-	member *member
-	name   string
-}
-
-// entryOf gives the row of a member's item; nil when the view does not show it.
-func (v *view) entryOf(m *member, name string) *entry {
-	v.naming.Do(func() {
-		v.named = make(map[itemName]*entry, len(v.entries))
-		for i := range v.entries {
-			e := &v.entries[i]
-			v.named[itemName{e.member, e.item.name}] = e
-		}
-	})
-	return v.named[itemName{m, name}]
+	list    []byte                   // the elements, joined by commas
+	digest  [32]byte                 // equal digests mean that a caller sees no difference
+	clashes []rejection              // names that an upstream with prefix none could not have
+	tokens  int                      // estimated, of the list
+	of      *view                    // the view of all that a brief one is made of; nil for others
+	rows    atomic.Pointer[viewRows] // see rowsIn
 }
 
 // entry is one row of a view.

@@ -58,17 +58,18 @@ func newFields() fields {
 }
 
 // NewPart makes the index of a source.
-func NewPart(s Source) *Part {
+func (l *Language) NewPart(s Source) *Part {
 	p := &Part{terms: map[string][]posting{}, common: map[string]float32{}, size: len(s.Tools)}
-	b := &builder{fields: newFields(), stems: map[string]string{}}
+	b := &builder{language: l, fields: newFields(), stems: map[string]string{}}
 	b.sum = p.common
 	b.add(b.fields.alias, b.stemsOf(s.Alias))
 	b.add(b.fields.alias, b.stemsOf(s.Title))
 	b.add(b.fields.alias, b.stemsOf(strings.Join(s.Tags, " ")))
 	b.add(b.fields.about, b.stemsOf(s.Description))
 	b.add(b.fields.about, b.stemsOf(s.Instructions))
+	b.sum = map[string]float32{}
 	for i := range s.Tools {
-		b.sum = map[string]float32{}
+		clear(b.sum)
 		b.tool(&s.Tools[i])
 		for term, weight := range b.sum {
 			p.terms[term] = append(p.terms[term], posting{uint32(i), weight}) //nolint:gosec // a source has far fewer tools
@@ -82,9 +83,10 @@ func NewPart(s Source) *Part {
 
 // builder adds the texts of a part up.
 type builder struct {
-	fields fields
-	stems  map[string]string // of words that were there before
-	sum    map[string]float32
+	language *Language
+	fields   fields
+	stems    map[string]string // of words that were there before
+	sum      map[string]float32
 }
 
 func (b *builder) tool(t *Tool) {
@@ -131,7 +133,7 @@ func (b *builder) stemsOf(text string) []string {
 func (b *builder) stem(word string) string {
 	s, ok := b.stems[word]
 	if !ok {
-		s = stem(word)
+		s = b.language.stems.of(word)
 		b.stems[word] = s
 	}
 	return s

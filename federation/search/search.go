@@ -14,6 +14,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Bounds of one query. What comes after them is not looked at.
@@ -45,6 +46,7 @@ type Index struct {
 	size     int
 	terms    map[string][]inPart
 	sorted   []spelling // all terms
+	spare    sync.Pool  // of *search, whose memory is used again
 }
 
 // inPart is what one part has of a term.
@@ -104,6 +106,7 @@ type Hit struct {
 // so that tools for each step are among the first.
 func (ix *Index) Search(q Query) (hits []Hit, total int) {
 	s := ix.newSearch(q.Visible)
+	defer ix.spare.Put(s)
 	plan := ix.language.plan(cut(q.Text, maxQuery))
 	for i := range plan.concepts {
 		s.add(&plan.concepts[i])
@@ -157,23 +160,40 @@ type search struct {
 	found   [][]scored
 	weights []float64 // of one word in each tool; all 0 between two words
 	touched []int     // the tools whose weight is not 0
+	marks   []bool    // the memory of visible
 }
 
 func (ix *Index) newSearch(visible func(part, tool int) bool) *search {
-	s := &search{ix: ix, seen: ix.size, weights: make([]float64, ix.size)}
+	s, ok := ix.spare.Get().(*search)
+	if !ok {
+		s = &search{ix: ix, weights: make([]float64, ix.size), marks: make([]bool, ix.size)}
+	}
+	s.visible, s.seen, s.found = nil, ix.size, s.found[:0]
 	if visible == nil {
 		return s
 	}
-	s.visible, s.seen = make([]bool, ix.size), 0
+	s.visible, s.seen = s.marks, 0
 	for i, p := range ix.parts {
 		for t := range p.size {
-			if visible(i, t) {
-				s.visible[ix.base[i]+t] = true
+			seen := visible(i, t)
+			s.visible[ix.base[i]+t] = seen
+			if seen {
 				s.seen++
 			}
 		}
 	}
 	return s
+}
+
+// list gives the next list of found, empty, with the memory of an earlier search.
+func (s *search) list() *[]scored {
+	if n := len(s.found); n < cap(s.found) {
+		s.found = s.found[:n+1]
+		s.found[n] = s.found[n][:0]
+	} else {
+		s.found = append(s.found, nil)
+	}
+	return &s.found[len(s.found)-1]
 }
 
 // add finds what one concept says about each tool.
@@ -191,15 +211,15 @@ func (s *search) add(c *concept) {
 	if df == 0 {
 		df = len(s.touched) // a word that only its synonyms stand for is as rare as they are
 	}
-	found := make([]scored, 0, len(s.touched))
+	found := s.list()
+	*found = slices.Grow(*found, len(s.touched))
 	idf := math.Log(1 + (float64(s.seen-df)+0.5)/(float64(df)+0.5))
 	for _, doc := range s.touched {
 		w := s.weights[doc]
-		found = append(found, scored{doc, idf * w / (saturation + w)})
+		*found = append(*found, scored{doc, idf * w / (saturation + w)})
 		s.weights[doc] = 0
 	}
 	s.touched = s.touched[:0]
-	s.found = append(s.found, found)
 }
 
 // weigh notes the weight of a term in each tool, unless another variant of the word

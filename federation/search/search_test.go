@@ -36,11 +36,12 @@ func sources() []Source {
 }
 
 func newIndex(list []Source) *Index {
+	l := NewLanguage()
 	var parts []*Part
 	for _, s := range list {
-		parts = append(parts, NewPart(s))
+		parts = append(parts, l.NewPart(s))
 	}
-	return New(NewLanguage(), parts...)
+	return New(l, parts...)
 }
 
 // found gives the names of what a query finds.
@@ -240,7 +241,7 @@ func FuzzSearch(f *testing.F) {
 				t.Errorf("hit %+v", h)
 			}
 		}
-		NewPart(Source{Alias: text, Tools: []Tool{{Name: text, Description: text}}})
+		ix.language.NewPart(Source{Alias: text, Tools: []Tool{{Name: text, Description: text}}})
 	})
 }
 

@@ -2,6 +2,7 @@ package search
 
 import (
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -13,6 +14,35 @@ const (
 	maxTokens = 4000 // of one text; what comes after them is not looked at
 	maxWord   = 64   // bytes of one word; longer ones are no words
 )
+
+// maxStems bounds how many stems are remembered, of all tenants' words.
+const maxStems = 1 << 16
+
+// stems remembers the stems of words: making one takes longer than all else that is
+// done with a word.
+type stems struct {
+	mu    sync.RWMutex
+	known map[string]string
+}
+
+func (m *stems) of(word string) string {
+	m.mu.RLock()
+	s, ok := m.known[word]
+	m.mu.RUnlock()
+	if ok {
+		return s
+	}
+	// Copies: else a word would keep the text that it is from.
+	word = strings.Clone(word)
+	s = strings.Clone(stem(word))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.known) >= maxStems {
+		clear(m.known)
+	}
+	m.known[word] = s
+	return s
+}
 
 // words splits a text into lower-case words: at everything that is no letter or
 // digit, between lower and upper case (getUser, HTTPServer), and between letters

@@ -5,8 +5,10 @@ import (
 	"strings"
 )
 
-// Language is what is known of the words of queries. It does not change.
+// Language is what is known of words. It does not change but for the stems that it
+// remembers, and is safe for concurrent use.
 type Language struct {
+	stems      stems
 	synonyms   map[string][]string // stems by stem
 	stop       map[string]bool     // words
 	verbs      map[string]bool     // stems of what is to be done
@@ -19,6 +21,7 @@ type Language struct {
 func NewLanguage() *Language {
 	l := &Language{
 		synonyms: map[string][]string{}, stop: map[string]bool{}, verbs: map[string]bool{},
+		stems:   stems{known: map[string]string{}},
 		writing: stemSet(writingWords), reading: stemSet(readingWords), extensions: map[string]string{},
 	}
 	for w := range strings.FieldsSeq(stopWords) {
