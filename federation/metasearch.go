@@ -147,8 +147,8 @@ func firstSentence(text string, most int) string {
 		end := from + i
 		word := text[strings.LastIndexByte(text[:end], ' ')+1 : end]
 		next, _ := utf8.DecodeRuneInString(text[end+2:])
-		// Not after e.g., vs. or the number of a list.
-		if utf8.RuneCountInString(word) > 2 && !strings.Contains(word, ".") && !unicode.IsLower(next) {
+		// Not after e.g. or the number of a list, nor where it goes on in lower case.
+		if strings.Trim(word, "0123456789") != "" && !strings.Contains(word, ".") && !unicode.IsLower(next) {
 			text = text[:end+1]
 			break
 		}
