@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -28,7 +29,8 @@ func publicRoutes(e *edge, trusted []netip.Prefix) http.Handler {
 			client = c.RealIP()
 		}
 		if c.Request().URL.RawQuery != "" {
-			at.Discovery = tenant.DiscoveryMode(c.QueryParam("discovery"))
+			// Several are none of the modes.
+			at.Discovery = tenant.DiscoveryMode(strings.Join(c.QueryParams()["discovery"], ","))
 		}
 		// The writer below Echo's own: the endpoint flushes, hijacks and sets
 		// deadlines itself.
