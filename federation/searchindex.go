@@ -280,10 +280,13 @@ func (m *member) about() (description, instructions string) {
 	return description, instructions
 }
 
-// presents gives how an upstream presents itself.
+// presents gives how an upstream presents itself. Its name is for display where it
+// has no title (2026-07-28, BaseMetadata).
 func (c *discovered) presents() (title, description string) {
 	info := mcp.Find(c.raw, mcp.Find(c.raw, whole(c.raw), "_meta"), mcp.MetaServerInfo)
-	title, _ = mcp.String(c.raw, mcp.Find(c.raw, info, "title"))
+	if title, _ = mcp.String(c.raw, mcp.Find(c.raw, info, "title")); title == "" {
+		title, _ = mcp.String(c.raw, mcp.Find(c.raw, info, "name"))
+	}
 	description, _ = mcp.String(c.raw, mcp.Find(c.raw, info, "description"))
 	return title, description
 }

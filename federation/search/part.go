@@ -62,9 +62,10 @@ func (l *Language) NewPart(s Source) *Part {
 	p := &Part{terms: map[string][]posting{}, common: map[string]float32{}, size: len(s.Tools)}
 	b := &builder{language: l, fields: newFields(), stems: map[string]string{}}
 	b.sum = p.common
-	b.add(b.fields.alias, b.stemsOf(s.Alias))
-	b.add(b.fields.alias, b.stemsOf(s.Title))
-	b.add(b.fields.alias, b.stemsOf(strings.Join(s.Tags, " ")))
+	// What names the source often says the same in all of these.
+	naming := b.stemsOf(s.Alias + " " + s.Title + " " + strings.Join(s.Tags, " "))
+	slices.Sort(naming)
+	b.add(b.fields.alias, slices.Compact(naming))
 	b.add(b.fields.about, b.stemsOf(s.Description))
 	b.add(b.fields.about, b.stemsOf(s.Instructions))
 	b.sum = map[string]float32{}

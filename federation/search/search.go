@@ -32,6 +32,7 @@ const (
 	alike      = 0.5 // what a synonym counts of the word itself
 	perError   = 0.2 // what a typing error takes from the word
 	decay      = 0.2 // how fast a list's hits lose weight with their rank
+	coverage   = 0.4 // how far a tool that has but some of the words counts for less, whatever they weigh in it
 	spread     = 0.7 // how far a step counts as its words do, not as much as any other step
 	fromStep   = 20  // hits of one step that count
 	fromWhole  = 50  // and of the whole query
@@ -158,7 +159,9 @@ type search struct {
 	visible []bool // nil when all are
 	seen    int    // how many are visible
 	found   [][]scored
+	idfs    []float64 // of the words, by concept
 	weights []float64 // of one word in each tool; all 0 between two words
+	covered []float64 // how much of a list of words each tool has; all 0 between two lists
 	touched []int     // the tools whose weight is not 0
 	marks   []bool    // the memory of visible
 }
@@ -166,9 +169,9 @@ type search struct {
 func (ix *Index) newSearch(visible func(part, tool int) bool) *search {
 	s, ok := ix.spare.Get().(*search)
 	if !ok {
-		s = &search{ix: ix, weights: make([]float64, ix.size), marks: make([]bool, ix.size)}
+		s = &search{ix: ix, weights: make([]float64, ix.size), covered: make([]float64, ix.size), marks: make([]bool, ix.size)}
 	}
-	s.visible, s.seen, s.found = nil, ix.size, s.found[:0]
+	s.visible, s.seen, s.found, s.idfs = nil, ix.size, s.found[:0], s.idfs[:0]
 	if visible == nil {
 		return s
 	}
@@ -214,6 +217,7 @@ func (s *search) add(c *concept) {
 	found := s.list()
 	*found = slices.Grow(*found, len(s.touched))
 	idf := math.Log(1 + (float64(s.seen-df)+0.5)/(float64(df)+0.5))
+	s.idfs = append(s.idfs, idf)
 	for _, doc := range s.touched {
 		w := s.weights[doc]
 		*found = append(*found, scored{doc, idf * w / (saturation + w)})
@@ -257,19 +261,25 @@ func (s *search) note(doc int, weight float64) bool {
 // rank adds up what the concepts of a list say, and gives the best tools and the
 // number of all that have any of them.
 func (s *search) rank(list []weighted, limit int) (best []scored, total int) {
+	all := 0.0
 	for _, c := range list {
+		idf := c.weight * s.idfs[c.concept]
+		if len(s.found[c.concept]) > 0 {
+			all += idf
+		}
 		for _, d := range s.found[c.concept] {
 			if s.weights[d.doc] == 0 {
 				s.touched = append(s.touched, d.doc)
 			}
 			s.weights[d.doc] += c.weight * d.score
+			s.covered[d.doc] += idf
 		}
 	}
 	total = len(s.touched)
 	var top heap
 	for _, doc := range s.touched {
-		top.offer(scored{doc, s.weights[doc]}, limit)
-		s.weights[doc] = 0
+		top.offer(scored{doc, s.weights[doc] * (1 - coverage + coverage*s.covered[doc]/all)}, limit)
+		s.weights[doc], s.covered[doc] = 0, 0
 	}
 	s.touched = s.touched[:0]
 	slices.SortFunc(top, better)
