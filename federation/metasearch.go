@@ -21,7 +21,7 @@ const (
 	searchLimit     = 5 // results, where the caller says nothing
 	searchLimitMost = 50
 	detailsMost     = 20
-	oneLine         = 160 // characters of a tool's description
+	oneLine         = 120 // characters of a tool's description
 	aboutLine       = 400 // of an upstream's description, and of its instructions
 )
 

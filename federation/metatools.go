@@ -24,23 +24,23 @@ type metaDef struct {
 // output schema: its result is that of the tool which it calls.
 func metaTools() [4]metaDef {
 	return [...]metaDef{
-		{"call_tool", `{"name":"call_tool","title":"Call a tool","description":"Call any tool of this server by its name. Read its definition with get_tool_details before.",` +
+		{"call_tool", `{"name":"call_tool","description":"Call any tool of this server by its name. Read its definition with get_tool_details before.",` +
 			`"inputSchema":{"type":"object","properties":{"name":{"type":"string","description":"As search_tools gives it"},` +
 			`"arguments":{"type":"object","description":"As the tool's inputSchema says"}},"required":["name"],"additionalProperties":false},` +
 			`"annotations":{"readOnlyHint":false,"openWorldHint":true}}`, (*roster).callTool},
-		{"get_tool_details", `{"name":"get_tool_details","title":"Get tool details","description":"Get the full definitions of tools: descriptions, schemas of arguments and results.",` +
+		{"get_tool_details", `{"name":"get_tool_details","description":"Get the full definitions of tools: descriptions, schemas of arguments and results.",` +
 			`"inputSchema":{"type":"object","properties":{"names":{"type":"array","items":{"type":"string"},"minItems":1,"maxItems":20}},"required":["names"],"additionalProperties":false},` +
 			`"outputSchema":{"type":"object","properties":{"tools":{"type":"array","items":{"type":"object"}},"unknown":{"type":"array","items":{"type":"string"}},` + schemaUnavailable + `},"required":["tools"]},` +
 			`"annotations":{"readOnlyHint":true,"openWorldHint":false}}`, (*roster).toolDetails},
-		{"list_upstreams", `{"name":"list_upstreams","title":"List upstreams","description":"List the servers whose tools can be found here, what they are for, and how many tools each has.",` +
+		{"list_upstreams", `{"name":"list_upstreams","description":"List the servers whose tools can be found here, what they are for, and how many tools each has.",` +
 			`"inputSchema":{"type":"object","additionalProperties":false},` +
 			`"outputSchema":{"type":"object","properties":{"upstreams":{"type":"array","items":{"type":"object","properties":{"alias":{"type":"string"},"description":{"type":"string"},` +
 			`"instructions":{"type":"string"},"tools":{"type":"integer"}},"required":["alias"]}},` + schemaUnavailable + `},"required":["upstreams"]},` +
 			`"annotations":{"readOnlyHint":true,"openWorldHint":false}}`, (*roster).listUpstreams},
-		{"search_tools", `{"name":"search_tools","title":"Search tools","description":"Find tools by what they do. Next: get_tool_details, then call_tool.",` +
-			`"inputSchema":{"type":"object","properties":{"query":{"type":"string","description":"What is to be done, in plain words; one step of a task finds more than the whole"},` +
+		{"search_tools", `{"name":"search_tools","description":"Find tools by what they do. Next: get_tool_details, then call_tool.",` +
+			`"inputSchema":{"type":"object","properties":{"query":{"type":"string","description":"What is to be done, in plain words; one step at a time finds more"},` +
 			`"limit":{"type":"integer","minimum":1,"maximum":50,"default":5},"upstream":{"type":"string","description":"An alias, to find only its tools"},` +
-			`"detail":{"enum":["name","description","full"],"default":"description","description":"full: with definitions"}},"required":["query"],"additionalProperties":false},` +
+			`"detail":{"enum":["name","description","full"],"default":"description","description":"full: also definitions"}},"required":["query"],"additionalProperties":false},` +
 			`"outputSchema":{"type":"object","properties":{"results":{"type":"array","description":"The best first","items":{"type":"object","properties":{"name":{"type":"string"},"upstream":{"type":"string"},` +
 			`"description":{"type":"string"},"score":{"type":"number"},"definition":{"type":"object"}},"required":["name","upstream","score"]}},"total":{"type":"integer"},` + schemaUnavailable + `},"required":["results","total"]},` +
 			`"annotations":{"readOnlyHint":true,"openWorldHint":false}}`, (*roster).searchTools},
@@ -48,7 +48,7 @@ func metaTools() [4]metaDef {
 }
 
 // schemaUnavailable is the property for upstreams whose tools are not known.
-const schemaUnavailable = `"unavailable":{"type":"array","items":{"type":"string"},"description":"Upstreams whose tools are not known now"}`
+const schemaUnavailable = `"unavailable":{"type":"array","items":{"type":"string"}}`
 
 // metaTool gives one by its name; nil when there is none.
 func metaTool(name string) *metaDef {

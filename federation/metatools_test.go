@@ -86,7 +86,7 @@ func TestMetaDefinitions(t *testing.T) {
 		if got, _ := mcp.String(raw, mcp.Find(raw, whole(raw), "name")); got != def.name || got != metaNames[i] {
 			t.Errorf("the name of %s is %q", def.name, got)
 		}
-		for _, member := range []string{"title", "description", "inputSchema", "outputSchema", "annotations"} {
+		for _, member := range []string{"description", "inputSchema", "outputSchema", "annotations"} {
 			if !mcp.Find(raw, whole(raw), member).Ok() && (def.name != "call_tool" || member != "outputSchema") {
 				t.Errorf("%s has no %s", def.name, member)
 			}
@@ -326,8 +326,8 @@ func TestFirstSentence(t *testing.T) {
 		{"an abbreviation", "Read, e.g. A file. Then more.", "Read, e.g. A file."},
 		{"in the middle", "Compare apples vs. oranges. Now.", "Compare apples vs. oranges."},
 		{"a numbered list", "1. Read it. 2. Write it.", "1. Read it."},
-		{"long", strings.Repeat("word ", 100), strings.Repeat("word ", 31) + "word…"},
-		{"Chinese", strings.Repeat("天", 200), strings.Repeat("天", 160) + "…"},
+		{"long", strings.Repeat("word ", 100), strings.Repeat("word ", 23) + "word…"},
+		{"Chinese", strings.Repeat("天", 200), strings.Repeat("天", 120) + "…"},
 		{"nothing", " \n", ""},
 	}
 	for _, tt := range tests {

@@ -25,9 +25,16 @@ type Source struct {
 
 // Part is the index of one source. It does not change.
 type Part struct {
-	terms  map[string][]posting
-	common map[string]float32 // what the source says about all of its tools
-	size   int
+	size     int // tools
+	terms    []partTerm
+	postings []posting // of the first term, then of the next one, each by tool
+}
+
+// partTerm is what a part has of a term.
+type partTerm struct {
+	term       string
+	start, end uint32  // of its postings
+	common     float32 // what the source says about all of its tools
 }
 
 // posting is how much a term says about one tool.
@@ -59,27 +66,26 @@ func newFields() fields {
 
 // NewPart makes the index of a source.
 func (l *Language) NewPart(s Source) *Part {
-	p := &Part{terms: map[string][]posting{}, common: map[string]float32{}, size: len(s.Tools)}
-	b := &builder{language: l, fields: newFields(), stems: map[string]string{}}
-	b.sum = p.common
+	b := &builder{language: l, fields: newFields(), stems: map[string]string{}, sum: map[string]float32{}, numbers: map[string]int{}}
 	// What names the source often says the same in all of these.
 	naming := b.stemsOf(s.Alias + " " + s.Title + " " + strings.Join(s.Tags, " "))
 	slices.Sort(naming)
 	b.add(b.fields.alias, slices.Compact(naming))
 	b.add(b.fields.about, b.stemsOf(s.Description))
 	b.add(b.fields.about, b.stemsOf(s.Instructions))
-	b.sum = map[string]float32{}
+	for term, weight := range b.sum {
+		b.terms[b.number(term)].common = weight
+	}
 	for i := range s.Tools {
 		clear(b.sum)
 		b.tool(&s.Tools[i])
 		for term, weight := range b.sum {
-			p.terms[term] = append(p.terms[term], posting{uint32(i), weight}) //nolint:gosec // a source has far fewer tools
+			n := b.number(term)
+			b.found = append(b.found, finding{n, posting{uint32(i), weight}}) //nolint:gosec // a source has far fewer tools
+			b.terms[n].end++
 		}
 	}
-	for term, list := range p.terms {
-		p.terms[term] = slices.Clip(list)
-	}
-	return p
+	return b.part(len(s.Tools))
 }
 
 // builder adds the texts of a part up.
@@ -88,6 +94,43 @@ type builder struct {
 	fields   fields
 	stems    map[string]string // of words that were there before
 	sum      map[string]float32
+
+	numbers map[string]int // of terms
+	terms   []partTerm     // by number; end counts the postings
+	found   []finding      // by tool
+}
+
+// finding is a posting of a term.
+type finding struct {
+	term int
+	posting
+}
+
+// number gives the number of a term.
+func (b *builder) number(term string) int {
+	n, ok := b.numbers[term]
+	if !ok {
+		n = len(b.terms)
+		b.numbers[term] = n
+		b.terms = append(b.terms, partTerm{term: term})
+	}
+	return n
+}
+
+// part makes the part of what was found.
+func (b *builder) part(size int) *Part {
+	p := &Part{size: size, terms: slices.Clone(b.terms), postings: make([]posting, len(b.found))}
+	at := uint32(0)
+	for i := range p.terms {
+		t := &p.terms[i]
+		t.start, t.end, at = at, at, at+t.end
+	}
+	for _, f := range b.found {
+		t := &p.terms[f.term]
+		p.postings[t.end] = f.posting
+		t.end++
+	}
+	return p
 }
 
 func (b *builder) tool(t *Tool) {

@@ -45,43 +45,71 @@ type Index struct {
 	parts    []*Part
 	base     []int // of each part's first tool among all
 	size     int
-	terms    map[string][]inPart
+	numbers  map[string]uint32 // of terms
+	starts   []uint32          // of each term's part in places, and the end of the last one's
+	places   []place
 	sorted   []spelling // all terms
 	spare    sync.Pool  // of *search, whose memory is used again
 }
 
-// inPart is what one part has of a term.
-type inPart struct {
-	base, size int     // of the part
-	common     float32 // what its source says about all of its tools
-	list       []posting
+// place is what one part has of a term.
+type place struct {
+	part       uint32
+	start, end uint32 // of its postings there
+	common     float32
 }
 
 // New makes an Index of parts. A change of one source needs a new Part of that
 // source only.
 func New(l *Language, parts ...*Part) *Index {
-	ix := &Index{language: l, parts: parts, terms: map[string][]inPart{}}
-	for _, p := range parts {
-		base := ix.size
-		ix.base = append(ix.base, base)
+	ix := &Index{language: l, parts: parts, numbers: map[string]uint32{}}
+	numbers := make([][]uint32, len(parts)) // of each part's terms
+	var counts []uint32
+	for i, p := range parts {
+		ix.base = append(ix.base, ix.size)
 		ix.size += p.size
 		if p.size == 0 {
 			continue
 		}
-		for term, list := range p.terms {
-			ix.terms[term] = append(ix.terms[term], inPart{base, p.size, p.common[term], list})
-		}
-		for term, weight := range p.common {
-			if p.terms[term] == nil {
-				ix.terms[term] = append(ix.terms[term], inPart{base, p.size, weight, nil})
+		numbers[i] = make([]uint32, len(p.terms))
+		for k := range p.terms {
+			term := p.terms[k].term
+			n, ok := ix.numbers[term]
+			if !ok {
+				n = uint32(len(counts)) //nolint:gosec // far fewer terms fit into memory
+				ix.numbers[term] = n
+				counts = append(counts, 0)
+				ix.sorted = append(ix.sorted, spelling{term, letters(term)})
 			}
+			numbers[i][k] = n
+			counts[n]++
 		}
 	}
-	for term := range ix.terms {
-		ix.sorted = append(ix.sorted, spelling{term, letters(term)})
-	}
+	ix.sorted = slices.Clip(ix.sorted)
 	slices.SortFunc(ix.sorted, func(a, b spelling) int { return strings.Compare(a.term, b.term) })
+	ix.starts = make([]uint32, len(counts)+1)
+	for n, count := range counts {
+		ix.starts[n+1] = ix.starts[n] + count
+	}
+	ix.places = make([]place, ix.starts[len(counts)])
+	next := slices.Clone(ix.starts)
+	for i := range numbers {
+		for k, n := range numbers[i] {
+			t := &parts[i].terms[k]
+			ix.places[next[n]] = place{uint32(i), t.start, t.end, t.common} //nolint:gosec // as above
+			next[n]++
+		}
+	}
 	return ix
+}
+
+// placesOf gives what the parts have of a term.
+func (ix *Index) placesOf(term string) []place {
+	n, ok := ix.numbers[term]
+	if !ok {
+		return nil
+	}
+	return ix.places[ix.starts[n]:ix.starts[n+1]]
 }
 
 // Query is what is looked for.
@@ -230,15 +258,16 @@ func (s *search) add(c *concept) {
 // has a higher one there. It gives the number of tools that have the term by
 // themselves: what a source says of all its tools does not make the word common.
 func (s *search) weigh(term string, factor float64) (df int) {
-	for _, in := range s.ix.terms[term] {
-		common := float64(in.common)
+	for _, at := range s.ix.placesOf(term) {
+		p, base := s.ix.parts[at.part], s.ix.base[at.part]
+		common := float64(at.common)
 		if common > 0 {
-			for t := range in.size {
-				s.note(in.base+t, common*factor)
+			for i := range p.size {
+				s.note(base+i, common*factor)
 			}
 		}
-		for _, post := range in.list {
-			if s.note(in.base+int(post.tool), (common+float64(post.weight))*factor) {
+		for _, post := range p.postings[at.start:at.end] {
+			if s.note(base+int(post.tool), (common+float64(post.weight))*factor) {
 				df++
 			}
 		}
