@@ -25,9 +25,17 @@ type toolIndex struct {
 	flight chan struct{} // closed when the build under way is done; nil when there is none
 }
 
+// finder finds tools of several sources. It is the seam for another way of searching,
+// such as by embeddings: what a caller may see, and how results are shown, stays here.
+type finder interface {
+	Search(q search.Query) (hits []search.Hit, total int)
+}
+
+var _ finder = (*search.Index)(nil)
+
 // indexed is an index, with what each of its parts was made of.
 type indexed struct {
-	index *search.Index
+	index finder
 	parts []indexedPart
 }
 

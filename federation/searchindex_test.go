@@ -310,3 +310,41 @@ func TestOldIndexFindsNothingThatWent(t *testing.T) {
 		}
 	})
 }
+
+// BenchmarkSearchTools is a whole call of search_tools among the tools of a large
+// tenant.
+func BenchmarkSearchTools(b *testing.B) {
+	for _, n := range []int{500, 20000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			verbs := []string{"read", "write", "send", "draw", "list", "convert", "delete"}
+			doers := map[string]upstream.Doer{}
+			for u := range 50 {
+				p := newFake(b)
+				var items []string
+				for i := range n / 50 {
+					items = append(items, fmt.Sprintf(`{"name":"%s_thing%d","description":"%s what is of kind %d at place %d.","inputSchema":{"type":"object"}}`,
+						verbs[i%len(verbs)], i, verbs[(i+u)%len(verbs)], i%97, u))
+				}
+				p.list(kindTools, items...)
+				doers[fmt.Sprint("up", u)] = p
+			}
+			r, stop := newFakeRig(b, doers, nil)
+			defer stop()
+			conf := r.conf
+			conf.Discovery.Mode = tenant.DiscoverySearch
+			r.store.Replace([]*tenant.Tenant{&conf})
+			raw := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_tools","arguments":{"query":"send something to place 7 of kind 12"},`+metaFields+`}}`, `{}`)
+			m, perr := mcp.ParseRequest([]byte(raw), 256)
+			if perr != nil {
+				b.Fatal(perr)
+			}
+			for b.Loop() {
+				reply, err := r.fed.Handle(b.Context(), &Call{Endpoint: Endpoint{Tenant: "default"}, Request: m})
+				if err != nil {
+					b.Fatal(err)
+				}
+				reply.Body.Release()
+			}
+		})
+	}
+}
