@@ -186,8 +186,7 @@ func TestTypeScriptClientDiscovers(t *testing.T) {
 }
 
 // A client of the handshake era is asked, in the middle of a call through call_tool,
-// what a modern upstream wants to know; and it is not told of changes that its own
-// list does not show.
+// what a modern upstream wants to know.
 func TestHandshakeClientDiscovers(t *testing.T) {
 	s := newScripted(t)
 	s.tools("book")
