@@ -28,10 +28,11 @@ func (is *issuer) caller(req *Request, r *realm, c claims, now time.Time) (*Call
 		return nil, reasonBound
 	}
 	subject, ok1 := c.text("sub")
-	client, ok2 := c.text("client_id")
-	if client == "" {
-		client, ok2 = c.text("azp")
+	party := "client_id"
+	if !c.has(party) {
+		party = "azp"
 	}
+	client, ok2 := c.text(party)
 	scopes, ok3 := c.scopes(is.ScopeClaim)
 	groups, ok4 := is.groups(c)
 	if !ok1 || !ok2 || !ok3 || !ok4 || subject == "" || len(subject) > maxSubject || len(client) > maxSubject {
