@@ -1,6 +1,6 @@
 // Package auth is the OAuth resource server towards clients (2026-07-28,
 // basic/authorization): it verifies access tokens and API keys, tells clients what
-// they need, and publishes the metadata of each endpoint. It imports
+// they need, and publishes the metadata of each endpoint. It may import
 // federation/tenant, cache, auth/seal and upstream/egress.
 package auth
 
@@ -61,3 +61,5 @@ type Keys interface {
 	Key(ctx context.Context, tenant, id string) (tenant.APIKey, error)
 	TouchKey(ctx context.Context, tenant, id string, used time.Time) error
 }
+
+var _ Keys = tenant.Registry(nil)

@@ -48,9 +48,8 @@ func bearer(line string) (string, reason) {
 func isToken68(s string) bool {
 	s = strings.TrimRight(s, "=")
 	for i := range len(s) {
-		c := s[i]
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("-._~+/", c) >= 0:
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '-' <= c && c <= '9', c == '_', c == '~', c == '+':
 		default:
 			return false
 		}

@@ -229,3 +229,15 @@ func must[T any](v T, err error) T {
 }
 
 func b64(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
+
+// handled is a transport that is answered by a handler.
+type handled http.HandlerFunc
+
+// RoundTrip implements http.RoundTripper.
+func (h handled) RoundTrip(req *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	h(w, req)
+	resp := w.Result()
+	resp.Request = req
+	return resp, nil
+}

@@ -16,6 +16,7 @@ const (
 	introspectTime  = 5 * time.Second  // for one question
 	introspectFor   = 60 * time.Second // that an answer is used at most
 	introspectNotBy = 10 * time.Second // and one that the token is not valid
+	introspectPause = time.Second      // without questions after one that failed
 
 	maxAnswers = 16 << 20 // bytes of answers that are kept
 )
@@ -97,7 +98,8 @@ func (a *Authenticator) ask(ctx context.Context, is *issuer, token string, q que
 
 func (a *Authenticator) askNow(ctx context.Context, is *issuer, token string, q question, one *asking) {
 	got, size, err := a.introspect(ctx, is, token)
-	if err != nil {
+	if err != nil && !errors.Is(err, errUnavailable) {
+		is.server.pause()
 		a.log.Warn("cannot ask an issuer about a token", "issuer", is.Issuer.Issuer, "error", err)
 	}
 	a.askMu.Lock()
@@ -109,13 +111,17 @@ func (a *Authenticator) askNow(ctx context.Context, is *issuer, token string, q 
 	}
 }
 
-// introspect asks the issuer. Errors hold nothing of the token or the answer.
+// introspect asks the issuer. Errors hold nothing of the token or the answer. It is
+// errUnavailable when nothing was asked, for a reason that is told elsewhere.
 func (a *Authenticator) introspect(ctx context.Context, is *issuer, token string) (got answer, size int, err error) {
 	select {
 	case is.server.slots <- struct{}{}:
 		defer func() { <-is.server.slots }()
 	default:
-		return got, 0, errors.New("too many questions at the same time")
+		return got, 0, errUnavailable
+	}
+	if is.server.paused() {
+		return got, 0, errUnavailable
 	}
 	req, err := a.introspection(ctx, is, token)
 	if err != nil {

@@ -152,7 +152,8 @@ type countedKeys struct {
 	*tenant.MemoryRegistry
 	mu    sync.Mutex
 	reads int
-	fail  func(id string) error // of Key; nil for never
+	fail  func(id string) error                      // of Key; nil for never
+	touch func(ctx context.Context, id string) error // before TouchKey; nil for nothing
 }
 
 func (c *countedKeys) Key(ctx context.Context, of, id string) (tenant.APIKey, error) {
@@ -172,6 +173,24 @@ func (c *countedKeys) setFail(fail func(id string) error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fail = fail
+}
+
+func (c *countedKeys) TouchKey(ctx context.Context, of, id string, used time.Time) error {
+	c.mu.Lock()
+	touch := c.touch
+	c.mu.Unlock()
+	if touch != nil {
+		if err := touch(ctx, id); err != nil {
+			return err
+		}
+	}
+	return c.MemoryRegistry.TouchKey(ctx, of, id, used)
+}
+
+func (c *countedKeys) setTouch(touch func(ctx context.Context, id string) error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.touch = touch
 }
 
 func (c *countedKeys) count() int {

@@ -62,6 +62,7 @@ type server struct {
 	meta     serverMetadata
 	metaAt   time.Time // zero when it is to be read anew
 	metaFold fold
+	noAnswer time.Time // when a question about a token failed last
 }
 
 // fold is the state of something that is fetched once at a time, and not too often.
@@ -101,6 +102,20 @@ func asked(c *http.Client) *http.Client {
 		return nil
 	}
 	return &own
+}
+
+// pause keeps questions about tokens from a server that has not answered one, so that
+// it and the log are spared.
+func (s *server) pause() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.noAnswer = s.now()
+}
+
+func (s *server) paused() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now().Sub(s.noAnswer) < introspectPause
 }
 
 // begin begins a fetch, unless one is under way or was a short while ago. s.mu is held,
