@@ -36,6 +36,9 @@ func check(t *Tenant) Faults {
 	v.quota("limits", t.Limits.Quota)
 	v.count("limits.listenStreams", t.Limits.ListenStreams)
 	v.quota("limits.principal", t.Limits.Principal)
+	who := &checker{}
+	who.auth(&t.Auth)
+	v.below("auth", who.Faults)
 	aliases := make(map[string]int, len(t.Upstreams))
 	for i := range t.Upstreams {
 		v.upstream(fmt.Sprintf("upstreams[%d]", i), &t.Upstreams[i], i, aliases)
