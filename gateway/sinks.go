@@ -104,6 +104,20 @@ func (c *connection) end(message []byte) {
 // write sends head, one event with the message (or a comment when it is nil) and
 // tail in one go.
 func (c *connection) write(head, message []byte, tail string) error {
+	out := c.frame(head, message, tail)
+	err := c.conn.SetWriteDeadline(writeDeadline(c.timeout, len(out.B)))
+	if err == nil {
+		_, err = c.conn.Write(out.B)
+	}
+	out.Release()
+	return err
+}
+
+// frame puts together what write sends. It is on no stack any more when that is
+// sent.
+//
+//go:noinline
+func (c *connection) frame(head, message []byte, tail string) *mcp.Buffer {
 	event := mcp.GetBuffer(len(message) + eventOverhead)
 	defer event.Release()
 	if message == nil {
@@ -112,7 +126,6 @@ func (c *connection) write(head, message []byte, tail string) error {
 		event.B = sse.AppendEvent(event.B, message)
 	}
 	out := mcp.GetBuffer(len(head) + len(event.B) + 32)
-	defer out.Release()
 	out.B = append(out.B, head...)
 	if c.chunked {
 		out.B = append(strconv.AppendInt(out.B, int64(len(event.B)), 16), "\r\n"...)
@@ -122,11 +135,7 @@ func (c *connection) write(head, message []byte, tail string) error {
 		out.B = append(out.B, "\r\n"...)
 	}
 	out.B = append(out.B, tail...)
-	if err := c.conn.SetWriteDeadline(writeDeadline(c.timeout, len(out.B))); err != nil {
-		return err
-	}
-	_, err := c.conn.Write(out.B)
-	return err
+	return out
 }
 
 // response is the sink of a stream over HTTP/2: an ordinary handler writes it.

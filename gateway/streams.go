@@ -154,40 +154,70 @@ func (s *streams) join(context.Context) error {
 }
 
 // run sends a stream's messages until the client leaves, the federation or the
-// gateway ends it, or its time is over.
+// gateway ends it, or its time is over. Thousands of streams each have the stack of
+// this: what it calls is kept flat, so that a stack need not grow when a message is
+// written.
 func (s *streams) run(st *stream) {
 	timer := time.NewTimer(s.silence(st))
 	defer timer.Stop()
 	for {
+		message, what := s.next(st, timer.C)
 		var err error
-		select {
-		case message, ok := <-st.sub.C:
-			if !ok {
-				st.out.end(st.sub.End)
-				return
-			}
+		switch what {
+		case stepMessage:
 			err = st.out.send(st.feed.translate(message))
-		case <-st.feed.changed():
-			err = st.renew()
-		case <-timer.C:
-			if s.left(st) <= 0 {
-				st.out.end(st.sub.End)
-				return
-			}
+		case stepSilence:
 			err = st.out.comment()
-		case <-st.feed.over():
+		case stepRenew:
+			err = st.renew()
+		case stepEnd:
 			st.out.end(st.sub.End)
 			return
-		case <-s.quit:
-			st.out.end(st.sub.End)
-			return
-		case <-st.gone:
+		case stepGone:
 			return
 		}
 		if err != nil {
 			return // the client left, or takes nothing
 		}
 		timer.Reset(s.silence(st))
+	}
+}
+
+// step is what a stream does next.
+type step int
+
+const (
+	stepMessage step = iota // sends one
+	stepSilence             // says that it is alive
+	stepRenew               // subscribes anew
+	stepEnd                 // ends the response
+	stepGone                // ends, as the client left
+)
+
+// next waits for what a stream is to do. silent gives a value when it has been silent
+// for long enough.
+//
+//go:noinline
+func (s *streams) next(st *stream, silent <-chan time.Time) ([]byte, step) {
+	select {
+	case message, ok := <-st.sub.C:
+		if !ok {
+			return nil, stepEnd
+		}
+		return message, stepMessage
+	case <-st.feed.changed():
+		return nil, stepRenew
+	case <-silent:
+		if s.left(st) <= 0 {
+			return nil, stepEnd
+		}
+		return nil, stepSilence
+	case <-st.feed.over():
+		return nil, stepEnd
+	case <-s.quit:
+		return nil, stepEnd
+	case <-st.gone:
+		return nil, stepGone
 	}
 }
 
