@@ -61,6 +61,7 @@ func FromConfig(ctx context.Context, cfg *config.Config, deps Deps) (*Gateway, e
 			return nil, err
 		}
 	}
+	opts.Secrets = secrets(opts.Ring, deps.LookupEnv)
 	registry := deps.Registry
 	if registry == nil {
 		registry = telemetry.NewRegistry()
@@ -108,8 +109,8 @@ func NewRing(cfg *config.Config, lookupEnv func(string) (string, bool)) (*seal.R
 }
 
 // OptionsFrom gives the options that a configuration describes, with a cache of
-// the configured size. Store, Cluster, Counters, Ring, Logger, Registerer, Gatherer and Tracer are
-// left to the caller.
+// the configured size. Store, Keys, Secrets, Cluster, Counters, Ring, Logger, Registerer, Gatherer
+// and Tracer are left to the caller.
 func OptionsFrom(cfg *config.Config) Options {
 	o := DefaultOptions()
 	o.Listen, o.AdminListen = cfg.Listen, cfg.Admin.Listen

@@ -43,6 +43,8 @@ func newGateway(opts Options, r router, budget *mcp.Budget, metrics *telemetry.M
 	if !isNoop(opts.Tracer) {
 		e.tracer = opts.Tracer
 	}
+	e.open = opts.AllowUnauthenticated || isLoopback(opts.Listen)
+	e.public = newPublicURL(opts.PublicURL)
 	e.guard = newGuard(isLoopback(opts.Listen), opts.PublicURL, opts.AllowedOrigins)
 	e.streams = newStreams(opts.Limits, metrics, opts.Logger)
 	e.handshakes = newHandshakes(&opts)
@@ -69,7 +71,7 @@ func (g *Gateway) Start(ctx context.Context) error {
 	g.public = public
 	if a, ok := public.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() && !g.opts.AllowUnauthenticated {
 		// A name such as localhost may mean something else here.
-		return errors.Join(fmt.Errorf("listen for clients: %s is %s, which is not a loopback address", g.opts.Listen, a), public.Close())
+		g.edge.open = false
 	}
 	if g.opts.AdminListen != "" {
 		if g.admin, err = lc.Listen(ctx, "tcp", g.opts.AdminListen); err != nil {

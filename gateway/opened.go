@@ -33,7 +33,7 @@ func (o *opened) registry(ctx context.Context, cfg *config.Config, deps *Deps, o
 		layered.Close()
 		return nil
 	})
-	opts.Store, opts.StoreDegraded = layered, r.Degraded
+	opts.Store, opts.StoreDegraded, opts.Keys = layered, r.Degraded, r
 	return nil
 }
 

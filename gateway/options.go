@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/causeway-mcp/causeway/auth"
 	"github.com/causeway-mcp/causeway/auth/seal"
 	"github.com/causeway-mcp/causeway/cache"
 	"github.com/causeway-mcp/causeway/federation"
@@ -28,7 +29,8 @@ type Options struct {
 	// AdminListen is the host:port of /metrics, /livez and /readyz; empty for none.
 	AdminListen string
 	// PublicURL is what clients know the gateway by; its origin and host are
-	// allowed. It may be empty.
+	// allowed, and the resources that access tokens are for begin with it. It may be
+	// empty, but tenants that take access tokens are not served then.
 	PublicURL string
 	// AllowedOrigins are further origins (https://app.example.com) whose pages may
 	// call the gateway.
@@ -37,7 +39,8 @@ type Options struct {
 	// believed when a client's address is logged.
 	TrustedProxies []netip.Prefix
 	// AllowUnauthenticated acknowledges that everybody who reaches a listener that
-	// is not on a loopback address may use all that is registered.
+	// is not on a loopback address may use the tenants without authentication. Without
+	// it they are not served there.
 	AllowUnauthenticated bool
 	// Version is the gateway's own, for those who ask.
 	Version string
@@ -50,6 +53,10 @@ type Options struct {
 	Upstream upstream.Config
 
 	Store tenant.Store
+	// Keys finds the API keys of tenants; nil where there are none.
+	Keys auth.Keys
+	// Secrets opens secrets of registrations; nil where there are none.
+	Secrets func(tenant.Secret) ([]byte, error)
 	// StoreDegraded is Cluster.Degraded for Store; it may be nil.
 	StoreDegraded func() string
 
@@ -156,9 +163,6 @@ func (o *Options) validate() error {
 		if !proxy.IsValid() {
 			f.add(fmt.Sprintf("TrustedProxies[%d]", i), "is no address")
 		}
-	}
-	if !o.AllowUnauthenticated && !isLoopback(o.Listen) {
-		f.add("AllowUnauthenticated", "must be set, since %s is not a loopback address and nothing asks who calls", o.Listen)
 	}
 	f.given("Store", o.Store != nil)
 	f.given("Cache", o.Cache != nil)
