@@ -64,7 +64,8 @@ type Config struct {
 	// TrustedProxies are the addresses whose forwarding headers are believed.
 	TrustedProxies []netip.Prefix
 	// AllowUnauthenticated acknowledges that tenants without authentication are
-	// served on an address that other machines can reach.
+	// served on an address that other machines can reach. Without it those of the
+	// registry are refused there, as those of Tenants are by Validate.
 	AllowUnauthenticated bool
 	Log                  Log
 	Server               Server

@@ -92,6 +92,7 @@ func TestExample(t *testing.T) {
 		Tenants: []*tenant.Tenant{
 			{
 				Name: "default", Separator: "_",
+				Auth: tenant.Auth{Mode: tenant.AuthNone},
 				Upstreams: []tenant.Upstream{
 					{
 						Alias: "weather", URL: "http://127.0.0.1:7001/mcp", Prefix: tenant.PrefixAlias, ManagedBy: "file",
@@ -113,6 +114,22 @@ func TestExample(t *testing.T) {
 			},
 			{
 				Name: "acme", Separator: "__", PageSize: 200,
+				Auth: tenant.Auth{
+					Mode: tenant.AuthOAuth, Scopes: []string{"mcp"}, Implies: map[string][]string{"admin": {"mcp", "read"}},
+					Issuers: []tenant.Issuer{
+						{
+							Issuer: "https://idp.example.com", Audiences: []string{"api://causeway"}, GroupsClaim: "realm_access.roles",
+							TenantClaim: "org", TenantValue: "acme-corp", ScopeClaim: "permissions", Algorithms: []string{"RS256", "ES256"},
+							JWKSURL: "https://idp.example.com/keys",
+						},
+						{
+							Issuer: "http://10.0.0.7:9000", Private: true,
+							Introspection: &tenant.Introspection{
+								URL: "http://10.0.0.7:9000/introspect", ClientID: "causeway", ClientSecret: tenant.Secret{Env: "IDP_SECRET"},
+							},
+						},
+					},
+				},
 				Limits: tenant.Limits{
 					Quota: tenant.Quota{CallsPerMinute: 6000, InFlight: 200}, ListenStreams: 500,
 					Principal: tenant.Quota{CallsPerMinute: 600, InFlight: 20},
@@ -188,6 +205,8 @@ func TestValues(t *testing.T) {
 			func(c *config.Config) any { return c.Tenants[1].Limits }, tenant.Limits{Quota: tenant.Quota{InFlight: 9}, ListenStreams: 2}},
 		{"allowed on all addresses", "listen: :8080\nallowUnauthenticated: true\ntenants: [{name: a}]",
 			func(c *config.Config) any { return c.Listen }, ":8080"},
+		{"reachable with authentication", "listen: :8080\ntenants: [{name: a, auth: {mode: keys}}]", func(c *config.Config) any { return c.Listen }, ":8080"},
+		{"reachable without tenants", "listen: :8080", func(c *config.Config) any { return c.Listen }, ":8080"},
 		{"IPv6 loopback", "listen: '[::1]:8080'\ntenants: [{name: a}]", func(c *config.Config) any { return c.Listen }, "[::1]:8080"},
 		{"sessions of their own", up("sessions: perPrincipal"), func(c *config.Config) any { return c.Tenants[0].Upstreams[1].Sessions.Shared }, false},
 		{"program in a directory of its own", "tenants: [{name: a, upstreams: [{alias: b, command: [x], dir: /srv}]}]",

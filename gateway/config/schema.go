@@ -23,7 +23,7 @@ func isLater(path string) bool {
 	switch string(generic) {
 	case "admin.token",
 		"tenants[].hosts", "tenants[].discovery", "tenants[].policy", "tenants[].toolsets",
-		"tenants[].auth.issuers", "tenants[].auth.scopes", "tenants[].upstreams[].auth":
+		"tenants[].upstreams[].auth":
 		return true
 	}
 	return false
@@ -152,7 +152,7 @@ func (d *decoder) tenant(n *node, path string) *tenant.Tenant {
 		"name":      d.str(&t.Name),
 		"separator": d.str(&t.Separator),
 		"pageSize":  d.count(&t.PageSize),
-		"auth":      d.auth,
+		"auth":      d.auth(&t.Auth),
 		"limits": func(n *node, path string) {
 			d.object(n, path, fields{
 				"callsPerMinute": d.count(&t.Limits.CallsPerMinute),
@@ -168,19 +168,6 @@ func (d *decoder) tenant(n *node, path string) *tenant.Tenant {
 		},
 	})
 	return t
-}
-
-// auth accepts the one mode that this version has.
-func (d *decoder) auth(n *node, path string) {
-	d.object(n, path, fields{
-		"mode": func(n *node, path string) {
-			var mode string
-			d.str(&mode)(n, path)
-			if n.kind == kindString && mode != "none" {
-				d.fault(n, path, `%q is not supported by this version; the only mode is "none"`, mode)
-			}
-		},
-	})
 }
 
 // prefix reads an address or a network in CIDR form.

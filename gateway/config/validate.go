@@ -55,8 +55,8 @@ func (c *Config) validate() Faults {
 	v.limits(&c.Limits)
 	v.callTimes("timeouts", c.Timeouts.Call, c.Timeouts.CallMax, upstream.DefaultCallTimeout, upstream.DefaultCallMax)
 	v.tenants(c)
-	if _, _, err := net.SplitHostPort(c.Listen); err == nil && !c.AllowUnauthenticated && !IsLoopback(c.Listen) {
-		v.fault("listen", "%q can be reached from other machines, and tenants have no authentication (auth.mode: none): "+
+	if _, _, err := net.SplitHostPort(c.Listen); err == nil && !c.AllowUnauthenticated && !IsLoopback(c.Listen) && c.openTenant() {
+		v.fault("listen", "%q can be reached from other machines, and a tenant has no authentication (auth.mode: none): "+
 			"listen on a loopback address, or acknowledge it with allowUnauthenticated: true", c.Listen)
 	}
 	return v.faults

@@ -32,6 +32,7 @@ func (v *checker) tenants(c *Config) {
 		if t.PageSize > maxPageSize {
 			v.fault(path+".pageSize", "%d must be at most %d", t.PageSize, maxPageSize)
 		}
+		v.auth(path+".auth", t, c)
 		aliases := make(map[string]int, len(t.Upstreams))
 		for j := range t.Upstreams {
 			v.upstream(fmt.Sprintf("%s.upstreams[%d]", path, j), &t.Upstreams[j], j, aliases, c)
