@@ -123,7 +123,7 @@ func (v *checker) secret(path string, s Secret) {
 		}
 	}
 	if set != 1 {
-		v.add(path, "must be one of env, file and sealed")
+		v.add(path, "must be one of env, file and, in a registry, sealed")
 	}
 }
 

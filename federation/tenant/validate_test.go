@@ -131,7 +131,7 @@ func TestValidate(t *testing.T) {
 			"auth.issuers[2].tenantValue: is what a tenantClaim must hold, and there is none",
 			"auth.issuers[2].introspection.url: must be an https URL; http is for an issuer that is private",
 			"auth.issuers[2].introspection.clientID: is required",
-			"auth.issuers[2].introspection.clientSecret: must be one of env, file and sealed",
+			"auth.issuers[2].introspection.clientSecret: must be one of env, file and, in a registry, sealed",
 			"auth.issuers[2].introspection: issuers[0] has it too: an opaque token does not say which of them to ask",
 			"auth.issuers[3].jwksURL: must not hold a user or password",
 			`auth.issuers[3].algorithms[0]: "HS256" must be one of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA`,
