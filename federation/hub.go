@@ -219,7 +219,7 @@ func (h *hub) finish(s *stream) {
 	s.ended = true
 	delete(h.open, s)
 	h.streams.Add(-1)
-	close(s.ch)
+	s.queue.End()
 	for _, k := range listKinds {
 		key := viewKey{s.alias, k}
 		if t := h.topics[key]; t != nil && s.wants[k] {

@@ -13,9 +13,8 @@ type stream struct {
 	wants [kindResources + 1]bool
 	uris  []watch
 	tasks []watch
-	ch    chan []byte
-	ended bool // guarded by the hub, as is sizes
-	sizes []int
+	queue *Queue
+	ended bool // guarded by the hub
 }
 
 // wantsLists tells whether the stream wants to know of changes of any list.
@@ -55,7 +54,7 @@ func (h *hub) subscribe(c *Call) (*Subscription, error) {
 			return nil, err
 		}
 		if ok, err := h.join(d, s); ok || err != nil {
-			return &Subscription{Ack: s.ack(), C: s.ch, End: s.end(), close: func() { h.leave(s) }}, err
+			return &Subscription{Ack: s.ack(), End: s.end(), queue: s.queue, close: func() { h.leave(s) }}, err
 		}
 	}
 }
@@ -91,7 +90,7 @@ func (h *hub) read(d *roster, c *Call) (*stream, error) {
 	s := &stream{
 		id:    append([]byte(nil), r.ID.In(r.Raw)...),
 		alias: c.Endpoint.Alias,
-		ch:    make(chan []byte, h.domain.fed.opts.Limits.ListenQueue),
+		queue: NewQueue(h.domain.fed.opts.Limits.ListenQueue),
 	}
 	for m := range mcp.Members(r.Raw, r.Notifications) {
 		var err error

@@ -48,6 +48,8 @@ type stream struct {
 	conn net.Conn        // taken over from net/http; nil on HTTP/2
 	gone <-chan struct{} // closed when the client left
 	stop context.CancelFunc
+	// ready has a value when sub may have something to send.
+	ready chan struct{}
 	// feed is what a GET stream of the handshake era has besides; nil for others.
 	feed *feed
 }
@@ -160,6 +162,8 @@ func (s *streams) join(context.Context) error {
 func (s *streams) run(st *stream) {
 	timer := time.NewTimer(s.silence(st))
 	defer timer.Stop()
+	st.ready = make(chan struct{}, 1)
+	st.sub.Notify(st.signal)
 	for {
 		message, what := s.next(st, timer.C)
 		var err error
@@ -175,6 +179,8 @@ func (s *streams) run(st *stream) {
 			return
 		case stepGone:
 			return
+		case stepNothing:
+			continue
 		}
 		if err != nil {
 			return // the client left, or takes nothing
@@ -192,6 +198,7 @@ const (
 	stepRenew               // subscribes anew
 	stepEnd                 // ends the response
 	stepGone                // ends, as the client left
+	stepNothing             // waits on
 )
 
 // next waits for what a stream is to do. silent gives a value when it has been silent
@@ -200,11 +207,8 @@ const (
 //go:noinline
 func (s *streams) next(st *stream, silent <-chan time.Time) ([]byte, step) {
 	select {
-	case message, ok := <-st.sub.C:
-		if !ok {
-			return nil, stepEnd
-		}
-		return message, stepMessage
+	case <-st.ready:
+		return st.take()
 	case <-st.feed.changed():
 		return nil, stepRenew
 	case <-silent:
@@ -218,6 +222,27 @@ func (s *streams) next(st *stream, silent <-chan time.Time) ([]byte, step) {
 		return nil, stepEnd
 	case <-st.gone:
 		return nil, stepGone
+	}
+}
+
+// take takes what a stream is to send next.
+func (st *stream) take() ([]byte, step) {
+	message, open := st.sub.Next()
+	switch {
+	case message != nil:
+		st.signal() // there may be more
+		return message, stepMessage
+	case !open:
+		return nil, stepEnd
+	}
+	return nil, stepNothing
+}
+
+// signal says that there may be something to send.
+func (st *stream) signal() {
+	select {
+	case st.ready <- struct{}{}:
+	default: // it was said already
 	}
 }
 
