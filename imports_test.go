@@ -27,7 +27,8 @@ func arrows() []arrow {
 
 		{"federation/tenant", nil},
 		{"federation/tenant/...", []string{"federation/tenant"}}, // back ends and their suite
-		{"federation", []string{"federation/tenant", "upstream", "upstream/mcp", "upstream/sse", "cache", "auth/seal"}},
+		{"federation/policy", []string{"federation/tenant"}},
+		{"federation", []string{"federation/tenant", "federation/policy", "upstream", "upstream/mcp", "upstream/sse", "cache", "auth/seal"}},
 
 		{"upstream/mcp", nil},
 		{"upstream/sse", nil},
