@@ -43,6 +43,7 @@ func newGateway(opts Options, r router, budget *mcp.Budget, metrics *telemetry.M
 	if !isNoop(opts.Tracer) {
 		e.tracer = opts.Tracer
 	}
+	e.store = opts.Store
 	e.open = opts.AllowUnauthenticated || isLoopback(opts.Listen)
 	e.public = newPublicURL(opts.PublicURL)
 	e.guard = newGuard(isLoopback(opts.Listen), opts.PublicURL, opts.AllowedOrigins)

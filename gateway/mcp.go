@@ -44,6 +44,7 @@ type edge struct {
 	guard   *guard
 	streams *streams
 	auth    *auth.Authenticator
+	store   tenant.Store // nil where router knows all that there is
 	public  publicURL
 	// open tells that tenants without authentication may be served: nobody else
 	// reaches the listener, or that was acknowledged.

@@ -11,6 +11,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/causeway-mcp/causeway/auth"
 	"github.com/causeway-mcp/causeway/federation"
 	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/gateway/telemetry"
@@ -50,6 +51,7 @@ type stream struct {
 	stop context.CancelFunc
 	// ready has a value when sub may have something to send.
 	ready chan struct{}
+	grant grant
 	// feed is what a GET stream of the handshake era has besides; nil for others.
 	feed *feed
 }
@@ -75,8 +77,8 @@ func newStreams(limits Limits, metrics *telemetry.Metrics, log *slog.Logger) *st
 
 // add takes a place for a stream, or tells why there is none. The caller ends with
 // work.Done.
-func (s *streams) add(p tenant.Principal) (*stream, error) {
-	st := &stream{who: principal{p.Tenant, p.Issuer, p.Subject}, born: time.Now()}
+func (s *streams) add(p tenant.Principal, who *auth.Caller) (*stream, error) {
+	st := &stream{who: principal{p.Tenant, p.Issuer, p.Subject}, born: time.Now(), grant: newGrant(who)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -218,6 +220,8 @@ func (s *streams) next(st *stream, silent <-chan time.Time) ([]byte, step) {
 		return nil, stepSilence
 	case <-st.feed.over():
 		return nil, stepEnd
+	case <-st.grant.revoked:
+		return nil, stepEnd
 	case <-s.quit:
 		return nil, stepEnd
 	case <-st.gone:
@@ -253,7 +257,7 @@ func (s *streams) silence(st *stream) time.Duration {
 
 // left is how long the stream may last from here on.
 func (s *streams) left(st *stream) time.Duration {
-	return min(s.limits.StreamLifetime-time.Since(st.born), st.feed.left())
+	return min(s.limits.StreamLifetime-time.Since(st.born), st.feed.left(), st.grant.left())
 }
 
 // listen opens a listen stream and hands it over to the registry.
@@ -271,7 +275,7 @@ func (x *exchange) listen(ctx context.Context) error {
 // subscribes to, for as long as life lasts.
 func (x *exchange) hold(ctx context.Context, open func(life context.Context, st *stream) error) error {
 	s := x.edge.streams
-	st, err := s.add(x.caller)
+	st, err := s.add(x.caller, x.who)
 	if err != nil {
 		return err
 	}
@@ -282,6 +286,9 @@ func (x *exchange) hold(ctx context.Context, open func(life context.Context, st 
 			s.remove(st)
 		}
 	}()
+	if err := x.stillAllowed(ctx); err != nil {
+		return err
+	}
 	// The stream outlives the handler and the request's context.
 	life := s.ctx
 	if x.span != nil {

@@ -342,6 +342,7 @@ func BenchmarkListenStream(b *testing.B) {
 	opts.Limits.Streams, opts.Limits.StreamsPerPrincipal = 1<<20, 1<<20
 	s.limits = opts.Limits
 	e.limits, e.metrics, e.log, e.guard, e.streams = opts.Limits, s.metrics, opts.Logger, newGuard(true, "", nil), s
+	e.open = true
 	server := &http.Server{Handler: publicRoutes(e, nil)}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ln) }()

@@ -57,6 +57,11 @@ func New(opts Options) (*Gateway, error) {
 		transports.Close()
 		return nil
 	})
+	stop := opts.Store.Watch(context.Background(), g.edge.changed)
+	g.cleanups.push("watch of registrations", func(context.Context) error {
+		stop()
+		return nil
+	})
 	if p != nil {
 		g.join(p)
 	}
