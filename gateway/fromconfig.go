@@ -118,6 +118,7 @@ func OptionsFrom(cfg *config.Config) Options {
 	o.AllowedOrigins = cfg.AllowedOrigins
 	o.TrustedProxies = cfg.TrustedProxies
 	o.AllowUnauthenticated = cfg.AllowUnauthenticated
+	o.Egress = Egress(cfg.Egress)
 	o.Cache = cache.NewMemory(cfg.Limits.CacheBytes)
 
 	l := &o.Limits

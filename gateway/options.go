@@ -42,6 +42,7 @@ type Options struct {
 	// is not on a loopback address may use the tenants without authentication. Without
 	// it they are not served there.
 	AllowUnauthenticated bool
+	Egress               Egress
 	// Version is the gateway's own, for those who ask.
 	Version string
 
@@ -162,6 +163,11 @@ func (o *Options) validate() error {
 	for i, proxy := range o.TrustedProxies {
 		if !proxy.IsValid() {
 			f.add(fmt.Sprintf("TrustedProxies[%d]", i), "is no address")
+		}
+	}
+	for i, network := range o.Egress.Allow {
+		if !network.IsValid() {
+			f.add(fmt.Sprintf("Egress.Allow[%d]", i), "is no network")
 		}
 	}
 	f.given("Store", o.Store != nil)

@@ -45,6 +45,7 @@ func TestValidate(t *testing.T) {
 			`AllowedOrigins[2]: "https://a.example/x" is not an origin: nothing follows its host and port`,
 		}},
 		{"proxies", func(o *Options) { o.TrustedProxies = make([]netip.Prefix, 1) }, []string{"TrustedProxies[0]: is no address"}},
+		{"egress", func(o *Options) { o.Egress.Allow = make([]netip.Prefix, 1) }, []string{"Egress.Allow[0]: is no network"}},
 		{"open to all", func(o *Options) { o.Listen = "0.0.0.0:8080" }, nil},
 		{"open to all, acknowledged", func(o *Options) { o.Listen, o.AllowUnauthenticated = ":8080", true }, nil},
 		{"collaborators", func(o *Options) {

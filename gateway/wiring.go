@@ -35,7 +35,7 @@ func New(opts Options) (*Gateway, error) {
 			return nil, err
 		}
 	}
-	transports := egress.New(egress.Options{})
+	transports := opts.Egress.transports()
 	fed, err := newFederation(&opts, budget, metrics, p, transports)
 	var who *auth.Authenticator
 	if err == nil {

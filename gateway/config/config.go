@@ -67,6 +67,7 @@ type Config struct {
 	// served on an address that other machines can reach. Without it those of the
 	// registry are refused there, as those of Tenants are by Validate.
 	AllowUnauthenticated bool
+	Egress               Egress
 	Log                  Log
 	Server               Server
 	Limits               Limits

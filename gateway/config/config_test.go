@@ -68,6 +68,7 @@ func TestExample(t *testing.T) {
 		},
 		AllowedOrigins: []string{"https://app.example.com"},
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")},
+		Egress:         config.Egress{Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd12:3456::1/128")}},
 		Log:            config.Log{Level: slog.LevelInfo, Format: config.FormatJSON},
 		Server: config.Server{
 			HeaderTimeout: 10 * time.Second, BodyTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,

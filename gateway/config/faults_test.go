@@ -143,6 +143,12 @@ func TestFaultsOfProcess(t *testing.T) {
 			`trustedProxies[0]: "proxy" must be an address such as 10.1.2.3 or a network such as 10.0.0.0/8 (line 1)`,
 			`trustedProxies[1]: "10.0.0.0/40" must be an address such as 10.1.2.3 or a network such as 10.0.0.0/8 (line 1)`,
 		}},
+		{"egress", "egress: {allow: [internal, 10.0.0.0/40], trustProxy: maybe, deny: []}", []string{
+			`egress.allow[0]: "internal" must be an address such as 10.1.2.3 or a network such as 10.0.0.0/8 (line 1)`,
+			`egress.allow[1]: "10.0.0.0/40" must be an address such as 10.1.2.3 or a network such as 10.0.0.0/8 (line 1)`,
+			`egress.trustProxy: must be true or false, not a string (line 1)`,
+			`egress.deny: unknown key (line 1)`,
+		}},
 		{"log", "log: {level: loud, format: xml}", []string{
 			`log.level: "loud" must be debug, info, warn or error (line 1)`,
 			`log.format: "xml" must be text or json (line 1)`,

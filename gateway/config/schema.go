@@ -43,7 +43,8 @@ func (d *decoder) config(n *node, c *Config) {
 		"admin": func(n *node, path string) {
 			d.object(n, path, fields{"listen": d.str(&c.Admin.Listen)})
 		},
-		"store": func(n *node, path string) { d.store(n, path, c) },
+		"egress": func(n *node, path string) { d.egress(n, path, &c.Egress) },
+		"store":  func(n *node, path string) { d.store(n, path, c) },
 		"redis": func(n *node, path string) {
 			c.Redis = &Redis{}
 			d.redis(n, path, c.Redis)
