@@ -11,10 +11,10 @@ import (
 	"github.com/causeway-mcp/causeway/upstream/sse"
 )
 
-// takeOver takes an HTTP/1 connection from net/http and leaves the stream to two
-// goroutines of the registry, so that an open stream holds neither a request nor
-// the buffers and the deep stack of a handler. It tells whether the stream is
-// theirs now.
+// takeOver takes an HTTP/1 connection from net/http and leaves the stream to the
+// registry, to one goroutine or two of its own, so that an open stream holds neither a
+// request nor the buffers and the deep stack of a handler. It tells whether the stream
+// is theirs now.
 func (s *streams) takeOver(x *exchange, st *stream) (handed bool, err error) {
 	x.mu.Lock()
 	x.phase, x.status = phaseDone, http.StatusOK
@@ -31,14 +31,23 @@ func (s *streams) takeOver(x *exchange, st *stream) (handed bool, err error) {
 		timeout: s.limits.WriteTimeout,
 		quiet:   x.edge.comment,
 	}
-	gone := make(chan struct{})
-	st.conn, st.out, st.gone = conn, out, gone
+	st.out = out
+	s.mu.Lock()
+	st.conn = conn
+	s.mu.Unlock()
 	head, ack := x.streamHead(out.chunked), st.sub.Ack
-	s.work.Go(func() { watch(conn, gone) })
+	st.sub.Ack = nil
+	work := s.follow
+	if st.feed != nil {
+		gone := make(chan struct{})
+		st.gone = gone
+		s.work.Go(func() { watch(conn, gone) })
+		work = s.run
+	}
 	s.work.Go(func() {
 		defer s.remove(st)
 		if out.begin(head, ack) == nil {
-			s.run(st)
+			work(st)
 		}
 	})
 	return true, nil

@@ -7,11 +7,11 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/causeway-mcp/causeway/auth"
 	"github.com/causeway-mcp/causeway/federation"
 	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/gateway/telemetry"
@@ -46,12 +46,13 @@ type stream struct {
 	born time.Time
 	sub  *federation.Subscription
 	out  sink
-	conn net.Conn        // taken over from net/http; nil on HTTP/2
+	conn net.Conn        // taken over from net/http; nil on HTTP/2; guarded by the registry until it works for the stream
 	gone <-chan struct{} // closed when the client left
 	stop context.CancelFunc
-	// ready has a value when sub may have something to send.
+	// ready has a value when sub may have something to send. A stream that follow works
+	// for has woken instead.
 	ready chan struct{}
-	grant grant
+	woken atomic.Bool
 	// feed is what a GET stream of the handshake era has besides; nil for others.
 	feed *feed
 }
@@ -77,8 +78,8 @@ func newStreams(limits Limits, metrics *telemetry.Metrics, log *slog.Logger) *st
 
 // add takes a place for a stream, or tells why there is none. The caller ends with
 // work.Done.
-func (s *streams) add(p tenant.Principal, who *auth.Caller) (*stream, error) {
-	st := &stream{who: principal{p.Tenant, p.Issuer, p.Subject}, born: time.Now(), grant: newGrant(who)}
+func (s *streams) add(p tenant.Principal) (*stream, error) {
+	st := &stream{who: principal{p.Tenant, p.Issuer, p.Subject}, born: time.Now()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -129,6 +130,11 @@ func (s *streams) drain(ctx context.Context) error {
 	if !s.draining {
 		s.draining = true
 		close(s.quit)
+		for st := range s.live {
+			if st.conn != nil && st.feed == nil {
+				st.wake() // the others hear of quit
+			}
+		}
 		if len(s.live) == 0 {
 			close(s.empty)
 		}
@@ -220,8 +226,6 @@ func (s *streams) next(st *stream, silent <-chan time.Time) ([]byte, step) {
 		return nil, stepSilence
 	case <-st.feed.over():
 		return nil, stepEnd
-	case <-st.grant.revoked:
-		return nil, stepEnd
 	case <-s.quit:
 		return nil, stepEnd
 	case <-st.gone:
@@ -257,7 +261,7 @@ func (s *streams) silence(st *stream) time.Duration {
 
 // left is how long the stream may last from here on.
 func (s *streams) left(st *stream) time.Duration {
-	return min(s.limits.StreamLifetime-time.Since(st.born), st.feed.left(), st.grant.left())
+	return min(s.limits.StreamLifetime-time.Since(st.born), st.feed.left())
 }
 
 // listen opens a listen stream and hands it over to the registry.
@@ -275,7 +279,7 @@ func (x *exchange) listen(ctx context.Context) error {
 // subscribes to, for as long as life lasts.
 func (x *exchange) hold(ctx context.Context, open func(life context.Context, st *stream) error) error {
 	s := x.edge.streams
-	st, err := s.add(x.caller, x.who)
+	st, err := s.add(x.caller)
 	if err != nil {
 		return err
 	}
@@ -286,9 +290,6 @@ func (x *exchange) hold(ctx context.Context, open func(life context.Context, st 
 			s.remove(st)
 		}
 	}()
-	if err := x.stillAllowed(ctx); err != nil {
-		return err
-	}
 	// The stream outlives the handler and the request's context.
 	life := s.ctx
 	if x.span != nil {
