@@ -73,3 +73,17 @@ func TestDecisionIsBounded(t *testing.T) {
 		t.Errorf("got %+v, want a denial by a rule between", d)
 	}
 }
+
+// TestInterrupted holds that a loop which takes too long denies, and that this is
+// not remembered.
+func TestInterrupted(t *testing.T) {
+	p := allowing(t, list("1", 1000)+`.all(x, x == 1)`)
+	p.rules[0].when.program.most = 0
+	if d := p.Decide(alice(), "", bookHotel(), nil); d.Allowed || !errors.Is(d.Err, errTime) {
+		t.Errorf("got %+v, want %v", d, errTime)
+	}
+	p.rules[0].when.program.most = maxTime
+	if d := p.Decide(alice(), "", bookHotel(), nil); !d.Allowed {
+		t.Errorf("later: got %+v, want it allowed", d)
+	}
+}

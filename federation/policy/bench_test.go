@@ -43,7 +43,7 @@ func BenchmarkDecide(b *testing.B) {
 	b.Run("evaluated", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			p.Explain(who, "", it, call)
+			fresh(p, who, "", it, call)
 		}
 	})
 	b.Run("facts", func(b *testing.B) {

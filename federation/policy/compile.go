@@ -6,7 +6,6 @@ import (
 	"math"
 	"path"
 	"slices"
-	"strings"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common"
@@ -147,7 +146,7 @@ func sorted(list []int) []int {
 
 // expression compiles one; it gives nil when there is none, or a faulty one.
 func (c *compiler) expression(path, place, source string) *expression {
-	if strings.TrimSpace(source) == "" {
+	if source == "" {
 		return nil
 	}
 	if c.env == nil {
@@ -203,7 +202,7 @@ func (c *compiler) plan(x *expression, a *ast.AST, fault func(int64, string, ...
 		if err != nil {
 			fault(e.ID(), "%v", err)
 		}
-		return program{cel: made, loops: x.reads.loops}
+		return program{cel: made, loops: x.reads.loops, most: maxTime}
 	}
 	x.program = plan(a.Expr())
 	if x.reads.arguments {

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"hash/maphash"
 	"strings"
 	"sync"
 	"testing"
@@ -126,6 +127,7 @@ func TestLists(t *testing.T) {
 		{"may allow these", tenant.EffectDeny, tenant.EffectAllow, `"staff" in principal.groups && request.arguments.a == 1`, "allowed by it without s"},
 		{"denies whatever the arguments", tenant.EffectAllow, tenant.EffectDeny, `"staff" in principal.groups || request.arguments.a == 1`, "denied by it"},
 		{"fails whatever the arguments", tenant.EffectAllow, tenant.EffectAllow, `tool.annotations.no == request.arguments.a`, `denied by it: rule "it": 1:17: no such key: no`},
+		{"fails on the other side", tenant.EffectAllow, tenant.EffectAllow, `request.arguments.a < tool.annotations.no`, `denied by it: rule "it": 1:39: no such key: no`},
 		{"fails or does not hold", tenant.EffectAllow, tenant.EffectDeny, `tool.annotations.no == 1 && request.arguments.a == 1`, "allowed"},
 		{"fails or holds not, and the default denies", tenant.EffectDeny, tenant.EffectAllow, `tool.annotations.no == 1 && request.arguments.a == 1`, "denied"},
 		{"fails or holds", tenant.EffectAllow, tenant.EffectDeny, `tool.annotations.no == 1 || request.arguments.a == 1`, "denied by it"},
@@ -264,7 +266,7 @@ func TestMemoForgets(t *testing.T) {
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			for i := range 20_000 {
+			for i := range 10_000 {
 				it := &Item{Kind: KindTool, Name: fmt.Sprintf("%0100d", i)}
 				if got, want := p.Decide(alice(), "", it, nil).Allowed, i%10 == 0; got != want {
 					t.Errorf("item %d: got %v, want %v", i, got, want)
@@ -285,6 +287,22 @@ func TestMemoForgets(t *testing.T) {
 	}
 	if size == 0 || size > memoBytes+memoShards*(keySize+memoOverhead) {
 		t.Errorf("%d bytes are kept, at most %d should be", size, memoBytes)
+	}
+}
+
+// TestMemoKeepsTheOld holds that what is asked for outlives newer decisions.
+func TestMemoKeepsTheOld(t *testing.T) {
+	m := memo{seed: maphash.MakeSeed()}
+	asked := []byte("asked for")
+	m.put(asked, Decision{Rule: "it"})
+	for i := range 50_000 {
+		m.put(fmt.Append(nil, "other", i), Decision{})
+		if d, ok := m.get(asked); !ok || d.Rule != "it" {
+			t.Fatalf("after %d others: got %v, %v", i+1, d, ok)
+		}
+	}
+	if _, ok := m.get([]byte("other0")); ok {
+		t.Error("what nobody asks for is kept")
 	}
 }
 

@@ -56,6 +56,7 @@ type expression struct {
 type program struct {
 	cel   cel.Program
 	loops bool
+	most  time.Duration // that it may take, if it loops
 }
 
 // evaluate gives what the expression comes to. err tells why it fails; it is nil
@@ -102,7 +103,7 @@ func (p *program) run(s *scope) (v ref.Val, err error) {
 	}
 	var details *cel.EvalDetails
 	if p.loops {
-		ctx, cancel := context.WithTimeout(context.Background(), maxTime)
+		ctx, cancel := context.WithTimeout(context.Background(), p.most)
 		defer cancel()
 		v, details, err = p.cel.ContextEval(ctx, s)
 	} else {

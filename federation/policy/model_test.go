@@ -42,6 +42,7 @@ func (w *writer) atom(k Kind) string {
 		fmt.Sprintf("%q in principal.groups", v),
 		fmt.Sprintf("%q in principal.scopes", v),
 		fmt.Sprintf("principal.subject == %q", v),
+		fmt.Sprintf("principal.subject != %q", v),
 		fmt.Sprintf("%q != principal.clientID", v),
 		fmt.Sprintf("principal.issuer in [%q, %q]", v, u),
 		fmt.Sprintf("principal.groups.exists(g, g == %q)", v),
@@ -58,6 +59,7 @@ func (w *writer) atom(k Kind) string {
 		fmt.Sprintf("dyn(item).alias == %q", v),
 		`kind == "tool"`,
 		`request.method == "tools/call"`,
+		`request.method == "resources/subscribe"`,
 		"true",
 	}
 	if variable != string(KindPrompt) {
@@ -79,6 +81,7 @@ func (w *writer) atom(k Kind) string {
 			fmt.Sprintf("%s == %q", key, v),
 			fmt.Sprintf("has(%s)", key),
 			fmt.Sprintf("%s.title == %s", variable, key),
+			fmt.Sprintf("%s.startsWith(%s.title)", key, variable),
 			fmt.Sprintf("principal.groups.exists(g, g == %s)", key),
 			fmt.Sprintf("%s in principal.groups", key),
 		}
@@ -239,7 +242,7 @@ func TestFactsDecide(t *testing.T) {
 			it := w.item()
 			for _, set := range []string{"", "set"} {
 				equal := p.Facts(a, set) == p.Facts(b, set)
-				for _, call := range append(w.calls(it), nil) {
+				for _, call := range append(w.calls(it), nil, &Call{Method: "resources/subscribe"}) {
 					of := fresh(p, a, set, it, call)
 					if equal && !same(of, fresh(p, b, set, it, call)) {
 						t.Fatalf("facts are equal, decisions are not\n%s\n%s", describe(p, a, set, it, call), describe(p, b, set, it, call))

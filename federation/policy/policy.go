@@ -209,8 +209,8 @@ func (p *Program) Decide(who *tenant.Principal, toolset string, it *Item, call *
 }
 
 // Facts gives a key of all that decisions in the toolset ("" for none) read of a
-// principal: where keys are equal, so is every decision. It tells nothing about the
-// principal to people, and is at most 33 bytes long or as long as the facts.
+// principal: where keys are equal, so is every decision. It is empty where nothing is
+// read, at most 256 bytes long, and not for logs, since it may hold what was read.
 func (p *Program) Facts(who *tenant.Principal, toolset string) string {
 	s := p.toolset(toolset)
 	if s == nil {
