@@ -140,6 +140,7 @@ func OptionsFrom(cfg *config.Config) Options {
 	override(&l.Asking, cfg.Limits.Asking)
 	override(&l.AskingPerPrincipal, cfg.Limits.AskingPerPrincipal)
 	override(&l.ShutdownGrace, cfg.Server.ShutdownGrace)
+	override(&l.DrainDelay, cfg.Server.DrainDelay)
 
 	f := &o.Federation
 	override(&f.PageSize, cfg.Limits.PageSize)

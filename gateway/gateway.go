@@ -88,12 +88,23 @@ func (g *Gateway) Start(ctx context.Context) error {
 		g.log.Info("one of several replicas", "replica", p.replica, "peer", p.address)
 	}
 	g.serveClients(g.public)
-	g.cleanups.push("readiness", func(context.Context) error {
-		g.health.state.Store(stateDraining)
-		return nil
-	})
+	g.cleanups.push("readiness", g.leave)
 	g.health.state.Store(stateReady)
 	g.log.Info("serving", "listen", g.Addr().String(), "version", g.opts.Version)
+	return nil
+}
+
+// leave makes the gateway not ready, and goes on serving for a while: balancers
+// that ask for readiness learn of it meanwhile, and send nothing to a listener that
+// is closed.
+func (g *Gateway) leave(ctx context.Context) error {
+	g.health.state.Store(stateDraining)
+	timer := time.NewTimer(g.opts.Limits.DrainDelay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/causeway-mcp/causeway/cache"
 	"github.com/causeway-mcp/causeway/federation"
 	"github.com/causeway-mcp/causeway/federation/tenant"
+	"github.com/causeway-mcp/causeway/gateway/config"
 	"github.com/causeway-mcp/causeway/gateway/telemetry"
 	"github.com/causeway-mcp/causeway/upstream"
 )
@@ -123,7 +124,10 @@ type Limits struct {
 	// AskingPerPrincipal those of one principal.
 	Asking, AskingPerPrincipal int
 
-	// ShutdownGrace is how long Stop waits for requests under way.
+	// DrainDelay is how long Stop goes on serving after the gateway has become not
+	// ready, and ShutdownGrace how long it takes at most, with waiting for requests
+	// under way.
+	DrainDelay    time.Duration
 	ShutdownGrace time.Duration
 }
 
@@ -141,7 +145,7 @@ func DefaultOptions() Options {
 			Streams: 20000, StreamsPerPrincipal: 1000, StreamLifetime: 12 * time.Hour,
 			SessionLifetime: 24 * time.Hour, Sessions: 100000, AnswerWait: 5 * time.Minute,
 			Asking: 10000, AskingPerPrincipal: 1000,
-			ShutdownGrace: 25 * time.Second,
+			ShutdownGrace: config.DefaultShutdownGrace,
 		},
 		Federation: federation.DefaultLimits(),
 	}
@@ -220,6 +224,9 @@ func (l *Limits) validate(f *faults) {
 	f.positive("Asking", int64(l.Asking))
 	f.positive("AskingPerPrincipal", int64(l.AskingPerPrincipal))
 	f.positive("ShutdownGrace", int64(l.ShutdownGrace))
+	if l.DrainDelay < 0 || l.DrainDelay > 0 && l.DrainDelay >= l.ShutdownGrace {
+		f.add("Limits.DrainDelay", "must be less than ShutdownGrace, and not negative")
+	}
 }
 
 // faults collects what is wrong with Options.

@@ -72,7 +72,8 @@ func TestExample(t *testing.T) {
 		Log:            config.Log{Level: slog.LevelInfo, Format: config.FormatJSON},
 		Server: config.Server{
 			HeaderTimeout: 10 * time.Second, BodyTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
-			WriteTimeout: 10 * time.Second, KeepAlive: 15 * time.Second, ShutdownGrace: 25 * time.Second,
+			WriteTimeout: 10 * time.Second, KeepAlive: 15 * time.Second,
+			DrainDelay: 3 * time.Second, ShutdownGrace: 25 * time.Second,
 		},
 		Limits: config.Limits{
 			Header: 64 << 10, Body: 4 << 20, Message: 32 << 20, Depth: 256, BufferedBytes: 512 << 20, CacheBytes: 64 << 20,

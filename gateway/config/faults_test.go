@@ -58,6 +58,7 @@ func TestFaultsOfYAML(t *testing.T) {
 // TestFaultsOfKeys holds keys that this version does not know.
 func TestFaultsOfKeys(t *testing.T) {
 	tests := []faultCase{
+		{"drain delay", "server: {drainDelay: 1m}", []string{"server.drainDelay: 1m0s must be less than shutdownGrace, 25s (line 1)"}},
 		{"unknown key", "listen: 'localhost:1'\nspeed: 9", []string{"speed: unknown key (line 2)"}},
 		{"unknown key like a known one", "public_url: x", []string{`public_url: unknown key; did you mean "publicURL"? (line 1)`}},
 		{"unknown key that is no word", "\"a b\": 1", []string{`["a b"]: unknown key (line 1)`}},

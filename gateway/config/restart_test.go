@@ -32,7 +32,7 @@ func TestNeedRestart(t *testing.T) {
 		"redis.url", "redis.mode", "redis.master", "redis.username", "redis.password", "redis.tls",
 		"redis.prefix", "redis.timeout", "redis.limits", "peer.listen", "peer.address", "keys", "allowedOrigins", "trustedProxies",
 		"allowUnauthenticated", "egress.allow", "egress.trustProxy", "log.level", "log.format",
-		"server.headerTimeout", "server.bodyTimeout", "server.idleTimeout", "server.writeTimeout", "server.keepAlive", "server.shutdownGrace",
+		"server.headerTimeout", "server.bodyTimeout", "server.idleTimeout", "server.writeTimeout", "server.keepAlive", "server.drainDelay", "server.shutdownGrace",
 		"limits.header", "limits.body", "limits.message", "limits.depth", "limits.bufferedBytes", "limits.cacheBytes",
 		"limits.pageSize", "limits.pages", "limits.items", "limits.listBytes", "limits.instructions", "limits.inFlight", "limits.listenStreams",
 		"limits.listenQueue", "limits.watches", "limits.streams", "limits.streamsPerPrincipal",

@@ -94,6 +94,7 @@ func (d *decoder) server(n *node, path string, s *Server) {
 		"idleTimeout":   d.duration(&s.IdleTimeout),
 		"writeTimeout":  d.duration(&s.WriteTimeout),
 		"keepAlive":     d.duration(&s.KeepAlive),
+		"drainDelay":    d.duration(&s.DrainDelay),
 		"shutdownGrace": d.duration(&s.ShutdownGrace),
 	})
 }

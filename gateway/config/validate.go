@@ -1,15 +1,20 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/causeway-mcp/causeway/upstream"
 )
+
+// DefaultShutdownGrace is what server.shutdownGrace is where it is not set.
+const DefaultShutdownGrace = 25 * time.Second
 
 // Validate checks what the values mean, for a Config that was not read from a
 // file. The error is Faults.
@@ -47,6 +52,9 @@ func (c *Config) validate() Faults {
 	}
 	if c.Log.Format != FormatText && c.Log.Format != FormatJSON {
 		v.fault("log.format", "%q must be text or json", c.Log.Format)
+	}
+	if grace := cmp.Or(c.Server.ShutdownGrace, DefaultShutdownGrace); c.Server.DrainDelay > 0 && c.Server.DrainDelay >= grace {
+		v.fault("server.drainDelay", "%s must be less than shutdownGrace, %s", c.Server.DrainDelay, grace)
 	}
 	v.keys(c.Keys)
 	v.store(c)
