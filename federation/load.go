@@ -130,8 +130,6 @@ func (f *Federation) registration(ctx context.Context, name string) (*tenant.Ten
 	switch {
 	case err != nil:
 		return nil, err
-	case t.Auth.Mode != "" && t.Auth.Mode != tenant.AuthNone:
-		return nil, fmt.Errorf("who may use it %w", errUnenforced)
 	case t.Policy != nil:
 		return nil, fmt.Errorf("its policy %w", errUnenforced)
 	case len(t.Toolsets) > 0:

@@ -19,7 +19,6 @@ func TestTenantThatCannotBeGuarded(t *testing.T) {
 		change func(*tenant.Tenant)
 		want   string
 	}{
-		{"authentication", func(t *tenant.Tenant) { t.Auth.Mode = tenant.AuthOAuth }, "who may use it cannot be enforced"},
 		{"policy", func(t *tenant.Tenant) { t.Policy = &tenant.Policy{Default: tenant.EffectDeny} }, "policy cannot be enforced"},
 		{"policy that allows all", func(t *tenant.Tenant) { t.Policy = &tenant.Policy{Default: tenant.EffectAllow} }, "policy cannot be enforced"},
 		{"toolset", func(t *tenant.Tenant) { t.Toolsets = []tenant.Toolset{{Name: "readonly"}} }, "toolsets select cannot be enforced"},
