@@ -56,6 +56,8 @@ func (s *streams) due(st *stream, quiet time.Time) ([]byte, step) {
 	select {
 	case <-s.quit:
 		return nil, stepEnd
+	case <-st.grant.revoked:
+		return nil, stepEnd
 	default:
 	}
 	if !time.Now().Before(quiet) {
@@ -83,6 +85,22 @@ func (st *stream) idle(until time.Time, said []byte) (here bool) {
 func (st *stream) wake() {
 	st.woken.Store(true)
 	_ = st.conn.SetReadDeadline(longAgo()) // what is closed needs not be woken
+}
+
+// nudge wakes a stream that follow works for, if it is that far; the others hear of
+// what they wait for by themselves. The registry is locked.
+func (st *stream) nudge() {
+	if st.conn != nil && st.feed == nil {
+		st.wake()
+	}
+}
+
+// revoke ends a stream whose caller may not go on.
+func (s *streams) revoke(st *stream) {
+	st.grant.revoke()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st.nudge()
 }
 
 // longAgo is a time at which no read may still be waiting.

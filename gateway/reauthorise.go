@@ -68,7 +68,7 @@ func (e *edge) changed(name string) {
 			verdicts[st.grant.who] = ok
 		}
 		if !ok {
-			st.grant.revoke()
+			e.streams.revoke(st)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/causeway-mcp/causeway/auth"
 	"github.com/causeway-mcp/causeway/federation"
 	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/gateway/telemetry"
@@ -53,6 +54,7 @@ type stream struct {
 	// for has woken instead.
 	ready chan struct{}
 	woken atomic.Bool
+	grant grant
 	// feed is what a GET stream of the handshake era has besides; nil for others.
 	feed *feed
 }
@@ -78,8 +80,8 @@ func newStreams(limits Limits, metrics *telemetry.Metrics, log *slog.Logger) *st
 
 // add takes a place for a stream, or tells why there is none. The caller ends with
 // work.Done.
-func (s *streams) add(p tenant.Principal) (*stream, error) {
-	st := &stream{who: principal{p.Tenant, p.Issuer, p.Subject}, born: time.Now()}
+func (s *streams) add(p tenant.Principal, who *auth.Caller) (*stream, error) {
+	st := &stream{who: principal{p.Tenant, p.Issuer, p.Subject}, born: time.Now(), grant: newGrant(who)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -131,9 +133,7 @@ func (s *streams) drain(ctx context.Context) error {
 		s.draining = true
 		close(s.quit)
 		for st := range s.live {
-			if st.conn != nil && st.feed == nil {
-				st.wake() // the others hear of quit
-			}
+			st.nudge()
 		}
 		if len(s.live) == 0 {
 			close(s.empty)
@@ -226,6 +226,8 @@ func (s *streams) next(st *stream, silent <-chan time.Time) ([]byte, step) {
 		return nil, stepSilence
 	case <-st.feed.over():
 		return nil, stepEnd
+	case <-st.grant.revoked:
+		return nil, stepEnd
 	case <-s.quit:
 		return nil, stepEnd
 	case <-st.gone:
@@ -261,7 +263,7 @@ func (s *streams) silence(st *stream) time.Duration {
 
 // left is how long the stream may last from here on.
 func (s *streams) left(st *stream) time.Duration {
-	return min(s.limits.StreamLifetime-time.Since(st.born), st.feed.left())
+	return min(s.limits.StreamLifetime-time.Since(st.born), st.feed.left(), st.grant.left())
 }
 
 // listen opens a listen stream and hands it over to the registry.
@@ -279,7 +281,7 @@ func (x *exchange) listen(ctx context.Context) error {
 // subscribes to, for as long as life lasts.
 func (x *exchange) hold(ctx context.Context, open func(life context.Context, st *stream) error) error {
 	s := x.edge.streams
-	st, err := s.add(x.caller)
+	st, err := s.add(x.caller, x.who)
 	if err != nil {
 		return err
 	}
@@ -290,6 +292,9 @@ func (x *exchange) hold(ctx context.Context, open func(life context.Context, st 
 			s.remove(st)
 		}
 	}()
+	if err := x.stillAllowed(ctx); err != nil {
+		return err
+	}
 	// The stream outlives the handler and the request's context.
 	life := s.ctx
 	if x.span != nil {
