@@ -246,7 +246,9 @@ func TestStreamsEndWithThePermission(t *testing.T) {
 	if last := narrow.next(); !strings.Contains(last, `"resultType":"complete"`) {
 		t.Errorf("the stream of who lacks a scope ended with %s", last)
 	}
-	g.register(func(t *tenant.Tenant) { t.Auth.Issuers = []tenant.Issuer{{Issuer: g.issuer.URL, Private: true, Audiences: []string{"x"}}} })
+	g.register(func(t *tenant.Tenant) {
+		t.Auth.Issuers = []tenant.Issuer{{Issuer: g.issuer.URL, Private: true, Audiences: []string{"x"}}}
+	})
 	if last := broad.next(); !strings.Contains(last, `"resultType":"complete"`) {
 		t.Errorf("after a change of the issuer the stream ended with %s", last)
 	}
