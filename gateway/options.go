@@ -36,8 +36,8 @@ type Options struct {
 	// AllowedOrigins are further origins (https://app.example.com) whose pages may
 	// call the gateway.
 	AllowedOrigins []string
-	// TrustedProxies are the addresses whose X-Forwarded-For is
-	// believed when a client's address is logged.
+	// TrustedProxies are the addresses whose X-Forwarded-For is believed: where a
+	// client's address is logged, and where its failures to authenticate are counted.
 	TrustedProxies []netip.Prefix
 	// AllowUnauthenticated acknowledges that everybody who reaches a listener that
 	// is not on a loopback address may use the tenants without authentication. Without
