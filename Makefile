@@ -11,10 +11,10 @@ PKG ?= ./...
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v "$$(go env CC)" >/dev/null && echo -race)
 
-.PHONY: help run build test lint fmt fuzz cover bench
+.PHONY: help run build test lint fmt fuzz cover bench search-quality
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## run the demo: a gateway and three sample servers behind it
 	@exec bin/causeway demo
@@ -44,3 +44,6 @@ cover: ## run all tests and show what they cover (out/cover.html has the lines)
 
 bench: ## measure the gateway against a bare reverse proxy and others
 	@go run ./loadtest
+
+search-quality: ## measure how well search_tools finds, with the catalogue in ../shared/toolsearch (CAUSEWAY_TOOLSEARCH for another place)
+	@go test ./federation -run '^TestSearchQuality$$' -count=1 -v

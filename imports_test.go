@@ -28,7 +28,8 @@ func arrows() []arrow {
 		{"federation/tenant", nil},
 		{"federation/tenant/...", []string{"federation/tenant"}}, // back ends and their suite
 		{"federation/policy", []string{"federation/tenant"}},
-		{"federation", []string{"federation/tenant", "federation/policy", "upstream", "upstream/mcp", "upstream/sse", "cache", "auth/seal"}},
+		{"federation/search", nil},
+		{"federation", []string{"federation/tenant", "federation/policy", "federation/search", "upstream", "upstream/mcp", "upstream/sse", "cache", "auth/seal"}},
 
 		{"upstream/mcp", nil},
 		{"upstream/sse", nil},

@@ -259,6 +259,6 @@ func BenchmarkViewOfClashes(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		other := *parts[0].seg
 		other.digest[0] = byte(i)
-		d.merge(viewKey{"", kindTools}, d.members, []part{{seg: &other}, parts[1]})
+		d.merge(viewKey{kind: kindTools}, d.members, []part{{seg: &other}, parts[1]})
 	}
 }

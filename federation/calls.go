@@ -21,6 +21,11 @@ func (d *roster) call(ctx context.Context, c *Call, k kind) (*Reply, error) {
 	if err := checkArguments(c.Request); err != nil {
 		return nil, err
 	}
+	if k == kindTools && d.modeOf(c.Endpoint) != modeFull {
+		if t := metaTool(name.Value); t != nil {
+			return t.call(d, ctx, c)
+		}
+	}
 	t, err := d.resolve(ctx, c, k, name.Value)
 	if err != nil {
 		return nil, err

@@ -14,22 +14,26 @@ const cursorPurpose = "cursor"
 type cursor struct {
 	last   string // exposed name, URI or template
 	public bool   // the cacheScope of all pages of this walk
+	brief  bool   // the list is one of the tools that find tools
 }
 
-// Values of a sealed cursor's first byte.
+// Bits of a sealed cursor's first byte.
 const (
-	cursorPrivate = 0
-	cursorPublic  = 1
+	cursorPublic = 1 << iota
+	cursorBrief
 )
 
 // sealCursor makes the nextCursor of a page. It opens at the same endpoint and
 // for the same kind of list only, on any replica.
 func sealCursor(ring *seal.Ring, at Endpoint, k kind, c cursor) string {
-	scope := byte(cursorPrivate)
+	var bits byte
 	if c.public {
-		scope = cursorPublic
+		bits |= cursorPublic
 	}
-	plain := append(make([]byte, 0, 1+len(c.last)), scope)
+	if c.brief {
+		bits |= cursorBrief
+	}
+	plain := append(make([]byte, 0, 1+len(c.last)), bits)
 	return ring.Seal(cursorPurpose, append(plain, c.last...), cursorBinding(at, k))
 }
 
@@ -39,16 +43,19 @@ func sealCursor(ring *seal.Ring, at Endpoint, k kind, c cursor) string {
 // gives the same -32602.
 func openCursor(ring *seal.Ring, at Endpoint, k kind, token string, public bool) (cursor, error) {
 	plain, err := ring.Open(cursorPurpose, token, cursorBinding(at, k))
-	if err != nil || len(plain) == 0 || plain[0] > cursorPublic || plain[0] == cursorPublic && !public {
-		return cursor{}, mcp.Errorf(mcp.CodeInvalidParams, "cursor is invalid")
+	if err != nil || len(plain) == 0 || plain[0] >= cursorBrief<<1 || plain[0]&cursorPublic != 0 && !public {
+		return cursor{}, errCursor()
 	}
-	return cursor{last: string(plain[1:]), public: plain[0] == cursorPublic}, nil
+	return cursor{last: string(plain[1:]), public: plain[0]&cursorPublic != 0, brief: plain[0]&cursorBrief != 0}, nil
 }
+
+func errCursor() *mcp.Error { return mcp.Errorf(mcp.CodeInvalidParams, "cursor is invalid") }
 
 // cursorBinding is what a cursor is good for. The kind goes in by its method,
 // since the constants may be counted anew in another version of the program.
 func cursorBinding(at Endpoint, k kind) []byte {
 	b := appendField(make([]byte, 0, 128), at.Tenant)
 	b = appendField(b, at.Alias)
+	b = appendField(b, string(at.Discovery))
 	return appendField(b, k.method())
 }

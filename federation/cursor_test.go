@@ -18,17 +18,20 @@ func TestCursor(t *testing.T) {
 		want   cursor
 		ok     bool
 	}{
-		{name: "public", cursor: cursor{"travel_a", true}, at: at, public: true, want: cursor{"travel_a", true}, ok: true},
-		{name: "private", cursor: cursor{"travel_a", false}, at: at, want: cursor{"travel_a", false}, ok: true},
-		{name: "a walk that began as private stays so", cursor: cursor{"travel_a", false}, at: at, public: true, want: cursor{"travel_a", false}, ok: true},
-		{name: "a list that became private", cursor: cursor{"travel_a", true}, at: at},
-		{name: "empty name", cursor: cursor{"", true}, at: at, public: true, want: cursor{"", true}, ok: true},
-		{name: "any name", cursor: cursor{"x://é\x00\xff{+y}", true}, at: at, public: true, want: cursor{"x://é\x00\xff{+y}", true}, ok: true},
-		{name: "another tenant", cursor: cursor{"a", true}, at: Endpoint{Tenant: "other", Alias: "travel"}, public: true},
-		{name: "another upstream", cursor: cursor{"a", true}, at: Endpoint{Tenant: "acme", Alias: "weather"}, public: true},
-		{name: "the merged endpoint", cursor: cursor{"a", true}, at: Endpoint{Tenant: "acme"}, public: true},
-		{name: "names that run into each other", cursor: cursor{"a", true}, at: Endpoint{Tenant: "acmetravel"}, public: true},
-		{name: "another kind", cursor: cursor{"a", true}, at: at, kind: kindPrompts, public: true},
+		{name: "public", cursor: cursor{"travel_a", true, false}, at: at, public: true, want: cursor{"travel_a", true, false}, ok: true},
+		{name: "private", cursor: cursor{"travel_a", false, false}, at: at, want: cursor{"travel_a", false, false}, ok: true},
+		{name: "a walk that began as private stays so", cursor: cursor{"travel_a", false, false}, at: at, public: true, want: cursor{"travel_a", false, false}, ok: true},
+		{name: "a list that became private", cursor: cursor{"travel_a", true, false}, at: at},
+		{name: "brief", cursor: cursor{"travel_a", true, true}, at: at, public: true, want: cursor{"travel_a", true, true}, ok: true},
+		{name: "brief and private", cursor: cursor{"travel_a", false, true}, at: at, public: true, want: cursor{"travel_a", false, true}, ok: true},
+		{name: "another mode in the URL", cursor: cursor{"a", true, false}, at: Endpoint{Tenant: "acme", Alias: "travel", Discovery: "full"}, public: true},
+		{name: "empty name", cursor: cursor{"", true, false}, at: at, public: true, want: cursor{"", true, false}, ok: true},
+		{name: "any name", cursor: cursor{"x://é\x00\xff{+y}", true, false}, at: at, public: true, want: cursor{"x://é\x00\xff{+y}", true, false}, ok: true},
+		{name: "another tenant", cursor: cursor{"a", true, false}, at: Endpoint{Tenant: "other", Alias: "travel"}, public: true},
+		{name: "another upstream", cursor: cursor{"a", true, false}, at: Endpoint{Tenant: "acme", Alias: "weather"}, public: true},
+		{name: "the merged endpoint", cursor: cursor{"a", true, false}, at: Endpoint{Tenant: "acme"}, public: true},
+		{name: "names that run into each other", cursor: cursor{"a", true, false}, at: Endpoint{Tenant: "acmetravel"}, public: true},
+		{name: "another kind", cursor: cursor{"a", true, false}, at: at, kind: kindPrompts, public: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -60,7 +63,7 @@ func FuzzOpenCursor(f *testing.F) {
 		if c, err := openCursor(ring, at, kindTools, s, true); err == nil {
 			t.Fatalf("%q opens as %+v", s, c)
 		}
-		want := cursor{last: s, public: len(s)%2 == 0}
+		want := cursor{last: s, public: len(s)%2 == 0, brief: len(s)%3 == 0}
 		got, err := openCursor(ring, at, kindTools, sealCursor(ring, at, kindTools, want), true)
 		if err != nil || got != want {
 			t.Fatalf("%+v comes back as %+v, %v", want, got, err)

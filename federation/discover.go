@@ -39,7 +39,7 @@ func (d *roster) discover(ctx context.Context, c *Call) (*Reply, error) {
 	b = appendVersions(b)
 	b = append(b, `,"capabilities":`...)
 	b = appendCapabilities(b, known)
-	if text := d.instructions(members, known); text != "" {
+	if text := d.modeOf(c.Endpoint).usage() + d.instructions(members, known); text != "" {
 		b = append(b, `,"instructions":`...)
 		b = mcp.AppendQuote(b, text)
 	}

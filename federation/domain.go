@@ -106,11 +106,19 @@ func (m *member) retire() {
 }
 
 // counted notes the size of one of the member's lists.
-func (m *member) counted(k kind, n int) {
+func (m *member) counted(seg *segment) {
 	m.life.Lock()
 	defer m.life.Unlock()
-	if !m.retired {
-		m.domain.fed.metrics.items(m, k, n)
+	if m.retired {
+		return
+	}
+	m.domain.fed.metrics.items(m, seg.kind, len(seg.items))
+	if seg.kind == kindTools {
+		tokens := 0
+		for _, it := range seg.items {
+			tokens += estimateTokens(it.raw)
+		}
+		m.domain.fed.metrics.defined(m, tokens)
 	}
 }
 
@@ -120,6 +128,8 @@ type domain struct {
 	name string
 	log  *slog.Logger
 	hub  *hub
+
+	tools toolIndex
 
 	used atomic.Int64 // when it was last used, in Unix nanoseconds
 	held atomic.Int64 // who uses it now: it is not idle
@@ -146,6 +156,7 @@ func newDomain(f *Federation, t *tenant.Tenant) *domain {
 	d.ctx, d.cancel = context.WithCancel(f.ctx)
 	d.quota = newQuota(d, ofTenant, cache.Scope{Tenant: d.name}, "tenant")
 	d.hub = newHub(d)
+	d.tools.domain = d
 	d.roster.Store(newRoster(d, t, nil))
 	d.follow()
 	return d

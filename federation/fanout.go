@@ -6,6 +6,52 @@ import (
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
 
+// enlist has a stream told of a list. The caller holds the lock.
+func (h *hub) enlist(s *stream, k kind) *topic {
+	key := s.key(k)
+	t := h.topics[key]
+	if t == nil {
+		t = &topic{streams: map[*stream]struct{}{}, told: h.look(key)}
+		h.topics[key] = t
+	}
+	t.streams[s] = struct{}{}
+	return t
+}
+
+// delist undoes enlist.
+func (h *hub) delist(s *stream, k kind) {
+	key := s.key(k)
+	if t := h.topics[key]; t != nil {
+		delete(t.streams, s)
+		if len(t.streams) == 0 {
+			delete(h.topics, key)
+		}
+	}
+}
+
+// remode gives a stream the mode that its lists have under another registration, and
+// tells it when that shows it another list. The caller holds the lock.
+func (h *hub) remode(s *stream, next *roster) {
+	to := next.modeOf(s.at)
+	if to == s.mode || !s.wants[kindTools] {
+		s.mode = to
+		return
+	}
+	told := h.topics[s.key(kindTools)].told
+	h.delist(s, kindTools)
+	s.mode = to
+	if h.enlist(s, kindTools).told != told {
+		h.tellOne(s, kindTools)
+	}
+}
+
+// tellOne tells a stream that a list changed. The caller holds the lock.
+func (h *hub) tellOne(s *stream, k kind) {
+	method, label := changedMethod(k)
+	b := append(make([]byte, 0, 256), `{"jsonrpc":"2.0","method":"`+method+`","params":{"_meta":`...)
+	h.send(s, label, append(s.appendMeta(b), "}}"...))
+}
+
 // send queues a message; a reader that lets its queue run full is ended
 // gracefully, not waited for. The caller holds the lock.
 func (h *hub) send(s *stream, kind noteKind, msg []byte) {

@@ -31,6 +31,8 @@ func (e *Elsewhere) Error() string { return "held by the replica at " + e.Holder
 type Endpoint struct {
 	Tenant string
 	Alias  string // the one upstream behind /t/{tenant}/u/{alias}/mcp; empty for the merged endpoint
+	// Discovery is the mode that the URL asks for; empty for the tenant's own.
+	Discovery tenant.DiscoveryMode
 }
 
 // Call is one message from a client whose envelope and headers have been

@@ -2,6 +2,7 @@ package federation
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +34,16 @@ func newHub(d *domain) *hub {
 		listeners: map[*member]*listener{},
 		topics:    map[viewKey]*topic{},
 	}
+}
+
+// keysOf gives the topics that a list of an upstream belongs to.
+func keysOf(alias string, k kind) []viewKey {
+	k = k.told()
+	keys := []viewKey{{kind: k}, {alias: alias, kind: k}}
+	if k == kindTools {
+		keys = append(keys, viewKey{kind: k, mode: modeSearch}, viewKey{kind: k, mode: modeAuto})
+	}
+	return keys
 }
 
 // topic is a list that streams are told of.
@@ -92,13 +103,7 @@ func (h *hub) add(s *stream, d *roster) {
 		if !s.wants[k] {
 			continue
 		}
-		key := viewKey{s.alias, k}
-		t := h.topics[key]
-		if t == nil {
-			t = &topic{streams: map[*stream]struct{}{}, told: h.look(key)}
-			h.topics[key] = t
-		}
-		t.streams[s] = struct{}{}
+		h.enlist(s, k)
 	}
 	h.count(s, d)
 	h.employ(s, d)
@@ -221,12 +226,8 @@ func (h *hub) finish(s *stream) {
 	h.streams.Add(-1)
 	s.queue.End()
 	for _, k := range listKinds {
-		key := viewKey{s.alias, k}
-		if t := h.topics[key]; t != nil && s.wants[k] {
-			delete(t.streams, s)
-			if len(t.streams) == 0 {
-				delete(h.topics, key)
-			}
+		if s.wants[k] {
+			h.delist(s, k)
 		}
 	}
 	d := h.domain.current()
@@ -267,21 +268,24 @@ func (h *hub) unwatch(w watch, s *stream, of func(*demand) map[string]exposed) {
 // changed is told by the catalogue that a member's segment of kind k has been
 // replaced by another one. The caller holds the lock since before that.
 func (h *hub) changed(m *member, k kind, n news) {
+	if n.other && (k == kindTools || k == kindDiscover) {
+		h.domain.tools.changed()
+	}
 	if k == kindDiscover {
 		return
 	}
 	if l, seg := h.listeners[m], m.known(k); n.other && l != nil && seg != nil {
 		l.election.read(k, seg.fence)
 	}
-	for _, alias := range []string{"", m.conf.Alias} {
-		t := h.topics[viewKey{alias, k.told()}]
+	for _, key := range keysOf(m.conf.Alias, k) {
+		t := h.topics[key]
 		if t == nil {
 			continue
 		}
 		if n.other {
 			t.dirty, t.quiet = t.dirty || !n.first, t.quiet || n.first
 		}
-		if n.announced && alias != "" {
+		if n.announced && key.alias != "" {
 			t.dirty, t.forced = true, true
 		}
 	}
@@ -352,10 +356,8 @@ func (h *hub) tell(key viewKey, marked topic, now sight) {
 	}
 	strayed := t.strays > 1 || t.strays == 1 && t.stray != now
 	if marked.dirty && (marked.forced || t.told != now) || strayed {
-		method, label := changedMethod(key.kind)
 		for s := range t.streams {
-			b := append(make([]byte, 0, 256), `{"jsonrpc":"2.0","method":"`+method+`","params":{"_meta":`...)
-			h.send(s, label, append(s.appendMeta(b), "}}"...))
+			h.tellOne(s, key.kind)
 		}
 	}
 	t.told, t.strays = now, 0
@@ -364,7 +366,7 @@ func (h *hub) tell(key viewKey, marked topic, now sight) {
 // look gives what a topic looks like now.
 func (h *hub) look(key viewKey) (now sight) {
 	d := h.domain.current()
-	now[0] = d.view(key.alias, key.kind).digest
+	now[0] = d.shown(key, d.view(key.alias, key.kind)).digest
 	if key.kind == kindResources {
 		now[1] = d.view(key.alias, kindTemplates).digest
 	}
@@ -373,18 +375,20 @@ func (h *hub) look(key viewKey) (now sight) {
 
 // shown is told that a client gets a view. One that the streams have not been told
 // of may be gone again before they would be.
-func (h *hub) shown(alias string, k kind, v *view) {
+func (h *hub) shown(key viewKey, v *view) {
 	if h.streams.Load() == 0 {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	t := h.topics[viewKey{alias, k.told()}]
-	if t == nil || t.told[k.at()] == v.digest {
+	at := key.kind.at()
+	key.kind = key.kind.told()
+	t := h.topics[key]
+	if t == nil || t.told[at] == v.digest {
 		return
 	}
 	seen := t.told
-	seen[k.at()] = v.digest
+	seen[at] = v.digest
 	if t.strays == 0 || t.stray != seen {
 		t.stray = seen
 		t.strays++
@@ -410,6 +414,7 @@ func (h *hub) reconfigure(next *roster) bool {
 	h.merged, h.demands = 0, map[*member]*demand{}
 	for s := range h.open {
 		h.count(s, next)
+		h.remode(s, next)
 	}
 	for m, l := range h.listeners {
 		if !h.needs(m) {
@@ -427,7 +432,7 @@ func (h *hub) reconfigure(next *roster) bool {
 	}
 	for _, m := range next.without(old) {
 		for k := range kindDiscover {
-			if h.topics[viewKey{"", k.told()}] != nil || h.topics[viewKey{m.conf.Alias, k.told()}] != nil {
+			if slices.ContainsFunc(keysOf(m.conf.Alias, k), func(key viewKey) bool { return h.topics[key] != nil }) {
 				h.reread(m, k)
 			}
 		}

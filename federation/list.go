@@ -12,27 +12,33 @@ import (
 
 // list answers one of the list methods from the view.
 func (d *roster) list(ctx context.Context, c *Call, k kind) (*Reply, error) {
-	members := d.at(c.Endpoint.Alias)
-	parts := d.gather(ctx, members, k)
-	for range maxRestarts {
-		if d.current() == d {
-			break
-		}
-		// The registration changed while upstreams were waited for.
-		if d = d.current(); c.Endpoint.Alias != "" && d.byAlias[c.Endpoint.Alias] == nil {
-			return nil, ErrNoEndpoint
-		}
-		members = d.at(c.Endpoint.Alias)
-		parts = d.gather(ctx, members, k)
-	}
-	if err := ctx.Err(); err != nil {
+	d, members, parts, err := d.collect(ctx, c.Endpoint, k)
+	if err != nil {
 		return nil, err
 	}
-	if err := nothingHad(members, parts); err != nil {
-		return nil, err
+	key := viewKey{alias: c.Endpoint.Alias, kind: k}
+	var full *view
+	if all := d.at(c.Endpoint.Alias); len(members) == len(all) {
+		full = d.merge(key, members, parts)
+	} else {
+		full = d.view(c.Endpoint.Alias, k)
 	}
-	v := d.merge(viewKey{c.Endpoint.Alias, k}, members, parts)
-	d.hub.shown(c.Endpoint.Alias, k, v)
+	if k == kindTools {
+		key.mode = d.modeOf(c.Endpoint)
+	}
+	v := d.shown(key, full)
+	if key.mode != modeSearch {
+		if err := nothingHad(members, parts); err != nil {
+			return nil, err
+		}
+	}
+	d.hub.shown(key, v)
+	if v.of != nil {
+		d.prepare()
+		if !c.Request.Cursor.Ok() {
+			d.fed.metrics.saved(full.tokens - v.tokens)
+		}
+	}
 	hints := d.hints(parts)
 	from, err := d.from(c, k, v, &hints)
 	if err != nil {
@@ -50,7 +56,7 @@ func (d *roster) list(ctx context.Context, c *Call, k kind) (*Reply, error) {
 	b = append(b, ']')
 	if to < len(v.entries) {
 		b = append(b, `,"nextCursor":`...)
-		b = mcp.AppendQuote(b, sealCursor(d.fed.opts.Ring, c.Endpoint, k, cursor{last: v.entries[to-1].exposed, public: hints.public}))
+		b = mcp.AppendQuote(b, sealCursor(d.fed.opts.Ring, c.Endpoint, k, cursor{last: v.entries[to-1].exposed, public: hints.public, brief: v.of != nil}))
 	}
 	b = hints.append(b)
 	var own *segment
@@ -61,6 +67,27 @@ func (d *roster) list(ctx context.Context, c *Call, k kind) (*Reply, error) {
 	b = d.appendMeta(b, own, members, parts)
 	reply.Body.B = append(b, "}}"...)
 	return reply, nil
+}
+
+// collect gathers the parts of a list from the upstreams that it is made of. It
+// gives the roster that they are of: the registration may change meanwhile.
+func (d *roster) collect(ctx context.Context, at Endpoint, k kind) (*roster, []*member, []part, error) {
+	members := d.behind(at, k)
+	parts := d.gather(ctx, members, k)
+	for range maxRestarts {
+		if d.current() == d {
+			break
+		}
+		if d = d.current(); at.Alias != "" && d.byAlias[at.Alias] == nil {
+			return nil, nil, nil, ErrNoEndpoint
+		}
+		members = d.behind(at, k)
+		parts = d.gather(ctx, members, k)
+	}
+	if ctx.Err() != nil {
+		return nil, nil, nil, context.Cause(ctx)
+	}
+	return d, members, parts, nil
 }
 
 // from finds where a page starts. All pages of one walk have the scope of the
@@ -76,6 +103,9 @@ func (d *roster) from(c *Call, k kind, v *view, h *hints) (int, error) {
 	cur, err := openCursor(d.fed.opts.Ring, c.Endpoint, k, given.Value, h.public)
 	if err != nil {
 		return 0, err
+	}
+	if cur.brief != (v.of != nil) {
+		return 0, errCursor() // the rest of another list
 	}
 	h.public = cur.public
 	return sort.Search(len(v.entries), func(i int) bool { return v.entries[i].exposed > cur.last }), nil

@@ -9,7 +9,9 @@ import (
 // stream is one client's listen stream.
 type stream struct {
 	id    []byte // raw: the subscription id
+	at    Endpoint
 	alias string // of the endpoint
+	mode  mode   // of its lists of tools
 	wants [kindResources + 1]bool
 	uris  []watch
 	tasks []watch
@@ -17,14 +19,23 @@ type stream struct {
 	ended bool // guarded by the hub
 }
 
+// key names the list of a kind that the stream is told of.
+func (s *stream) key(k kind) viewKey {
+	key := viewKey{alias: s.alias, kind: k}
+	if k == kindTools {
+		key.mode = s.mode
+	}
+	return key
+}
+
 // wantsLists tells whether the stream wants to know of changes of any list.
 func (s *stream) wantsLists() bool { return s.wants != [len(s.wants)]bool{} }
 
 // fits tells whether a stream may go on under a new roster. One whose endpoint
-// went ends; so does one whose watched upstream went or has another
+// went ends, as does one whose URL may not choose a mode any more; so does one whose watched upstream went or has another
 // configuration: its client must ask anew to learn what it may watch.
 func (s *stream) fits(d *roster) bool {
-	if s.alias != "" && d.byAlias[s.alias] == nil {
+	if s.alias != "" && d.byAlias[s.alias] == nil || d.checkMode(s.at) != nil {
 		return false
 	}
 	for _, w := range s.uris {
@@ -48,6 +59,9 @@ func (h *hub) subscribe(c *Call) (*Subscription, error) {
 		d := h.domain.current()
 		if c.Endpoint.Alias != "" && d.byAlias[c.Endpoint.Alias] == nil {
 			return nil, ErrNoEndpoint
+		}
+		if err := d.checkMode(c.Endpoint); err != nil {
+			return nil, err
 		}
 		s, err := h.read(d, c)
 		if err != nil {
@@ -89,7 +103,9 @@ func (h *hub) read(d *roster, c *Call) (*stream, error) {
 	}
 	s := &stream{
 		id:    append([]byte(nil), r.ID.In(r.Raw)...),
+		at:    c.Endpoint,
 		alias: c.Endpoint.Alias,
+		mode:  d.modeOf(c.Endpoint),
 		queue: NewQueue(h.domain.fed.opts.Limits.ListenQueue),
 	}
 	for m := range mcp.Members(r.Raw, r.Notifications) {

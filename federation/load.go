@@ -27,6 +27,10 @@ func (f *Federation) enter(ctx context.Context, e Endpoint) (*roster, error) {
 		d.leave()
 		return nil, ErrNoEndpoint
 	}
+	if err := now.checkMode(e); err != nil {
+		d.leave()
+		return nil, err
+	}
 	return now, nil
 }
 

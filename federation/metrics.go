@@ -13,6 +13,9 @@ type metrics struct {
 	reads        [cacheOutcomes]prometheus.Counter
 	notes        [noteKinds][noteOutcomes]prometheus.Counter
 	catalogItems *prometheus.GaugeVec
+	tokens       *prometheus.GaugeVec
+	searches     prometheus.Counter
+	tokensSaved  prometheus.Counter
 	quota        *prometheus.CounterVec
 }
 
@@ -63,6 +66,18 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "causeway_catalog_items",
 			Help: "Items in an upstream's lists as last fetched.",
 		}, []string{"tenant", "upstream", "kind"}),
+		tokens: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "causeway_catalog_tokens",
+			Help: "Estimated tokens of the definitions of an upstream's tools.",
+		}, []string{"tenant", "upstream"}),
+		searches: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "causeway_search_requests_total",
+			Help: "Searches for tools.",
+		}),
+		tokensSaved: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "causeway_tokens_saved_total",
+			Help: "Estimated tokens of the definitions of tools that lists have left to be searched for.",
+		}),
 		quota: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "causeway_quota_rejections_total",
 			Help: "Requests refused because a quota of the tenant was used up.",
@@ -83,7 +98,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			m.notes[k][o] = notifications.WithLabelValues(kind, outcome)
 		}
 	}
-	reg.MustRegister(cacheRequests, notifications, m.catalogItems, m.quota)
+	reg.MustRegister(cacheRequests, notifications, m.catalogItems, m.tokens, m.searches, m.tokensSaved, m.quota)
 	return m
 }
 
@@ -96,6 +111,14 @@ func (m *metrics) items(mb *member, k kind, n int) {
 		m.catalogItems.WithLabelValues(mb.domain.name, mb.conf.Alias, k.items()).Set(float64(n))
 	}
 }
+
+// defined notes the size of the definitions of a member's tools.
+func (m *metrics) defined(mb *member, tokens int) {
+	m.tokens.WithLabelValues(mb.domain.name, mb.conf.Alias).Set(float64(tokens))
+}
+
+// saved notes how much shorter a list was.
+func (m *metrics) saved(tokens int) { m.tokensSaved.Add(float64(max(tokens, 0))) }
 
 // notified notes a notification.
 func (m *metrics) notified(kind noteKind, outcome noteOutcome) { m.notes[kind][outcome].Inc() }
@@ -112,6 +135,7 @@ func (m *metrics) forgetTenant(name string) {
 
 // forget drops the series of a member that goes.
 func (m *metrics) forget(mb *member) {
+	m.tokens.DeleteLabelValues(mb.domain.name, mb.conf.Alias)
 	for k := range kindDiscover {
 		m.catalogItems.DeleteLabelValues(mb.domain.name, mb.conf.Alias, k.items())
 	}

@@ -76,7 +76,10 @@ type Limits struct {
 	PollInterval   time.Duration // least interval of polling an upstream that cannot push
 	ListenStreams  int           // of one tenant, where it sets none
 	InFlight       int           // requests of one tenant, where it sets none
-	Idle           time.Duration // a tenant that was not used for this long is dropped
+	// AutoThresholdTokens is from how many estimated tokens of definitions on the mode
+	// auto shows the tools that find tools, where a tenant sets none.
+	AutoThresholdTokens int
+	Idle                time.Duration // a tenant that was not used for this long is dropped
 }
 
 // DefaultLimits gives the defaults.
@@ -88,6 +91,7 @@ func DefaultLimits() Limits {
 		StateTTL: 10 * time.Minute, MaxDepth: upstream.DefaultMaxDepth, Instructions: 4 << 10,
 		ListenQueue: 64, Watches: 5000, Coalesce: 100 * time.Millisecond, PollInterval: 30 * time.Second,
 		ListenStreams: 1000, InFlight: 2000, Idle: 15 * time.Minute,
+		AutoThresholdTokens: 10000,
 	}
 }
 

@@ -20,7 +20,8 @@ import (
 // sent to it. For CallsPerMinute those count that go to an upstream: tools/call,
 // prompts/get, resources/read that is not answered from the cache,
 // completion/complete, the methods of tasks, and what passes through; one that the
-// gateway repeats counts once, and what it asks for itself does not count.
+// gateway repeats counts once, and what it asks for itself does not count. The tools
+// that find tools do not, but what call_tool calls does.
 //
 // Replicas share limits by leases of cache.Counters, so that a call costs no round
 // trip: see inFlight and rate, also for what the bounds are exactly. Where a limit is

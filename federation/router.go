@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/causeway-mcp/causeway/federation/search"
 	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/upstream"
 	"github.com/causeway-mcp/causeway/upstream/mcp"
@@ -22,6 +23,7 @@ type Federation struct {
 	now        func() time.Time
 	clientInfo []byte // raw Implementation: who we are, towards both sides
 	lastID     atomic.Int64
+	language   *search.Language
 	counting   *counting
 
 	ctx       context.Context // ends with Close
@@ -49,7 +51,9 @@ func New(opts Options) (*Federation, error) {
 		metrics: newMetrics(opts.Metrics),
 		now:     opts.Now,
 		domains: map[string]*domain{},
-		loading: map[string]*loading{},
+
+		language: search.NewLanguage(),
+		loading:  map[string]*loading{},
 
 		counting: newCounting(&opts),
 	}

@@ -299,7 +299,7 @@ func (w *sharedFetch) adopt(e cache.Entry, now time.Time) {
 	}
 	if seg := w.read(e); seg != nil {
 		s.adopt(seg)
-		s.member.counted(s.kind, len(seg.items))
+		s.member.counted(seg)
 	}
 }
 

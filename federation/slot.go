@@ -157,7 +157,7 @@ func (s *slot) land(f *flight, seg *segment, err error) {
 	if s.take(seg) {
 		s.report(seg)
 	}
-	m.counted(s.kind, len(seg.items))
+	m.counted(seg)
 }
 
 // take makes seg the current segment, and tells whether that is news.

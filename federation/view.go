@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/causeway-mcp/causeway/federation/tenant"
 )
@@ -14,6 +15,7 @@ import (
 type viewKey struct {
 	alias string
 	kind  kind
+	mode  mode // of a list of tools
 }
 
 // view is what one endpoint shows of one kind: the merge of its members'
@@ -23,9 +25,12 @@ type view struct {
 	parts   []part  // that it was made of, one for each member
 	entries []entry // sorted by exposed name
 	index   map[string]int
-	list    []byte      // the elements, joined by commas
-	digest  [32]byte    // equal digests mean that a caller sees no difference
-	clashes []rejection // names that an upstream with prefix none could not have
+	list    []byte                   // the elements, joined by commas
+	digest  [32]byte                 // equal digests mean that a caller sees no difference
+	clashes []rejection              // names that an upstream with prefix none could not have
+	tokens  int                      // estimated, of the list
+	of      *view                    // the view of all that a brief one is made of; nil for others
+	rows    atomic.Pointer[viewRows] // see rowsIn
 }
 
 // entry is one row of a view.
@@ -38,7 +43,7 @@ type entry struct {
 
 // view merges what is known now, without waiting.
 func (d *roster) view(alias string, k kind) *view {
-	key, members := viewKey{alias, k}, d.at(alias)
+	key, members := viewKey{alias: alias, kind: k}, d.at(alias)
 	kept := d.views.get(key)
 	if kept != nil {
 		same := true
@@ -121,6 +126,11 @@ func buildView(key viewKey, sep string, members []*member, parts []part) *view {
 		}
 	}
 	rows := rowBuilder{key: key, sep: sep, taken: make(map[string]bool, count), rows: make([]row, 0, count), view: v}
+	if key.alias == "" && key.kind == kindTools {
+		for _, t := range metaTools() {
+			rows.taken[t.name] = true // no upstream's tool takes their place, in any mode
+		}
+	}
 	for _, bare := range []bool{false, true} {
 		for i, m := range members {
 			if isBare := key.alias != "" || m.conf.Prefix == tenant.PrefixNone; isBare != bare || parts[i].seg == nil {
@@ -150,6 +160,9 @@ func buildView(key viewKey, sep string, members []*member, parts []part) *view {
 	}
 	h.Write(v.list)
 	h.Sum(v.digest[:0])
+	if key.kind == kindTools {
+		v.tokens = estimateTokens(v.list)
+	}
 	return v
 }
 

@@ -95,7 +95,7 @@ func openSession(ring *seal.Ring, token string, at federation.Endpoint, p *tenan
 // sessionBinding is what a session is bound to without being told in it.
 func sessionBinding(at federation.Endpoint, p *tenant.Principal) []byte {
 	var b []byte
-	for _, field := range [...]string{at.Tenant, at.Alias, p.Tenant, p.Issuer, p.Subject} {
+	for _, field := range [...]string{at.Tenant, at.Alias, string(at.Discovery), p.Tenant, p.Issuer, p.Subject} {
 		b = appendField(b, field)
 	}
 	return b

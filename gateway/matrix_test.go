@@ -164,6 +164,9 @@ func runNode(t *testing.T, node gatewaytest.Node, path string, args ...string) [
 	if err != nil {
 		t.Fatalf("%s: %v\n%s\n%s", name, err, out, &stderr)
 	}
+	if stderr.Len() > 0 {
+		t.Errorf("%s complains:\n%s", name, &stderr)
+	}
 	return out
 }
 

@@ -1,13 +1,9 @@
 package gateway_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -67,8 +63,8 @@ type message struct {
 }
 
 // startDemo starts the sample servers and a gateway in front of them, and gives
-// the URL of its MCP endpoint.
-func startDemo(t *testing.T) string {
+// the URL of its MCP endpoint. tenant are lines of its configuration.
+func startDemo(t *testing.T, tenant ...string) string {
 	t.Helper()
 	servers, err := demo.Start(demo.Options{Step: time.Millisecond})
 	if err != nil {
@@ -81,11 +77,11 @@ func startDemo(t *testing.T) string {
 			t.Error(err)
 		}
 	})
-	var upstreams []gatewaytest.Upstream
+	var upstreams []string
 	for _, u := range servers.Upstreams() {
-		upstreams = append(upstreams, gatewaytest.Upstream{Alias: u.Alias, URL: u.URL})
+		upstreams = append(upstreams, upstreamOf(u.Alias, u.URL))
 	}
-	return gatewaytest.Start(t, gatewaytest.Config(upstreams...)).URL + "/mcp"
+	return front(t, "", strings.Join(tenant, ""), upstreams...).URL + "/mcp"
 }
 
 func TestGoClient(t *testing.T) {
@@ -101,31 +97,7 @@ func TestGoClient(t *testing.T) {
 func TestTypeScriptClient(t *testing.T) {
 	node := gatewaytest.NewNode(t)
 	url := startDemo(t)
-	// Node looks for packages beside the script, and the packages are elsewhere.
-	dir := t.TempDir()
-	script, err := os.ReadFile("../testdata/node/client.mjs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "client.mjs"), script, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(node.Modules, filepath.Join(dir, "node_modules")); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), journeyTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, node.Path, "client.mjs", url)
-	cmd.Dir = dir
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("the TypeScript client: %v\n%s", err, &stderr)
-	}
-	if stderr.Len() > 0 {
-		t.Errorf("the TypeScript client complains:\n%s", &stderr)
-	}
+	out := runNode(t, node, "../testdata/node/client.mjs", url)
 	var j journey
 	if err := json.Unmarshal(out, &j); err != nil {
 		t.Fatalf("read what the TypeScript client printed: %v\n%s", err, out)

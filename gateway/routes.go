@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -23,6 +24,10 @@ const plainTimeout = 10 * time.Second
 func publicRoutes(e *edge, trusted []netip.Prefix) http.Handler {
 	mux := newEcho(http.MethodPost, trusted)
 	serve := func(c echo.Context, at federation.Endpoint, path string) error {
+		if c.Request().URL.RawQuery != "" {
+			// Several are none of the modes.
+			at.Discovery = tenant.DiscoveryMode(strings.Join(c.QueryParams()["discovery"], ","))
+		}
 		// The writer below Echo's own: the endpoint flushes, hijacks and sets
 		// deadlines itself.
 		e.serve(c.Response().Writer, c.Request(), at, path, c.RealIP)

@@ -65,7 +65,7 @@ func selectable() []string {
 	for _, m := range measurements() {
 		names = append(names, m.name)
 	}
-	return names
+	return append(names, measureDiscovery)
 }
 
 func parseSelection(list string) (selection, error) {
@@ -92,6 +92,16 @@ func (s selection) measurement(name string) bool {
 	return len(s.measurements) == 0 || slices.ContainsFunc(measurements(), func(m measurement) bool {
 		return slices.Contains(s.measurements, m.name) && (m.name == name || m.beside == name)
 	})
+}
+
+// discovery tells whether progressive tool discovery is measured.
+func (s selection) discovery() bool {
+	return len(s.systems)+len(s.measurements) == 0 || slices.Contains(s.measurements, measureDiscovery)
+}
+
+// discoveryAlone tells whether nothing else is.
+func (s selection) discoveryAlone() bool {
+	return s.discovery() && len(s.systems) == 0 && len(s.measurements) == 1
 }
 
 // bench is one run: its processes and what it has found so far.

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,7 +21,7 @@ import (
 
 // TestMain lets the test's own program be the processes of a run.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && (os.Args[1] == cmdUpstream || os.Args[1] == cmdProxy) {
+	if len(os.Args) > 1 && slices.Contains([]string{cmdUpstream, cmdProxy, cmdServers}, os.Args[1]) {
 		os.Exit(run())
 	}
 	os.Exit(m.Run())

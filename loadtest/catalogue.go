@@ -19,14 +19,23 @@ const (
 
 // tool is one tool of an upstream.
 type tool struct {
-	name string
-	raw  []byte
+	name        string
+	description string // of the made-up ones
+	raw         []byte
 }
 
-// catalogue is what upstreams list.
+// server is one server of a catalogue.
+type server struct {
+	name, description string
+	tools             []tool
+}
+
+// catalogue is what upstreams list: all tools in one list, where no two have the same
+// name, and those of each server.
 type catalogue struct {
-	tools  []tool
-	madeUp bool
+	tools   []tool
+	servers []server
+	madeUp  bool
 }
 
 // first gives the first n tools, or all when there are not that many.
@@ -44,7 +53,9 @@ func loadCatalogue(file string) (*catalogue, error) {
 	}
 	var doc struct {
 		Servers []struct {
-			Tools []map[string]json.RawMessage `json:"tools"`
+			Server      string                       `json:"server"`
+			Description string                       `json:"description"`
+			Tools       []map[string]json.RawMessage `json:"tools"`
 		} `json:"servers"`
 	}
 	if err := json.Unmarshal(data, &doc); err != nil {
@@ -53,13 +64,19 @@ func loadCatalogue(file string) (*catalogue, error) {
 	c := &catalogue{}
 	seen := make(map[string]int)
 	for _, s := range doc.Servers {
+		one, its := server{name: s.Server, description: s.Description}, make(map[string]int)
 		for _, members := range s.Tools {
+			own, err := newTool(members, its)
+			if err != nil {
+				return nil, fmt.Errorf("read %s: tool %d: %w", file, len(c.tools), err)
+			}
 			t, err := newTool(members, seen)
 			if err != nil {
 				return nil, fmt.Errorf("read %s: tool %d: %w", file, len(c.tools), err)
 			}
-			c.tools = append(c.tools, t)
+			one.tools, c.tools = append(one.tools, own), append(c.tools, t)
 		}
+		c.servers = append(c.servers, one)
 	}
 	if len(c.tools) == 0 {
 		return nil, fmt.Errorf("read %s: no tools", file)
@@ -90,17 +107,17 @@ func newTool(members map[string]json.RawMessage, seen map[string]int) (tool, err
 	if err := enc.Encode(members); err != nil {
 		return tool{}, err
 	}
-	return tool{name, bytes.TrimSpace(b.Bytes())}, nil
+	return tool{name: name, raw: bytes.TrimSpace(b.Bytes())}, nil
 }
 
 func madeUpCatalogue() *catalogue {
-	c := &catalogue{madeUp: true}
+	c := &catalogue{madeUp: true, servers: madeUpServers(catalogueSize)}
 	for i := range catalogueSize {
 		name := fmt.Sprintf("tool_%03d", i)
 		raw := fmt.Appendf(nil, `{"name":%q,"description":"","inputSchema":{"type":"object","properties":{"query":{"type":"string","description":"What to look for."}},"required":["query"]}}`, name)
 		text := strings.Repeat("It looks for what was asked. ", madeUpBytes/29+1)[:madeUpBytes-len(raw)]
 		raw = bytes.Replace(raw, []byte(`"description":""`), fmt.Appendf(nil, `"description":%q`, text), 1)
-		c.tools = append(c.tools, tool{name, raw})
+		c.tools = append(c.tools, tool{name: name, raw: raw})
 	}
 	return c
 }

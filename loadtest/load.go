@@ -138,7 +138,7 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 
 // median gives the middle of values, and of an even number the mean of the two
 // in the middle.
-func median[T float64 | time.Duration](values []T) T {
+func median[T int | float64 | time.Duration](values []T) T {
 	s := slices.Sorted(slices.Values(values))
 	n := len(s)
 	return (s[(n-1)/2] + s[n/2]) / 2

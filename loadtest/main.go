@@ -10,8 +10,14 @@
 //	go run ./loadtest -duration 5s -rounds 5 -out loadtest/RESULTS.md
 //	go run ./loadtest -only causeway,proxy,call-json
 //
-// It may import every package of the module, and imports none: what it measures
-// is the program that users run.
+// Beside that it measures progressive tool discovery: what a client receives before it
+// can call a tool, how long searches take, and what the index costs. A run of that
+// alone replaces its section of the report:
+//
+//	go run ./loadtest -only discovery -out loadtest/RESULTS.md
+//
+// It may import every package of the module, and imports the index of tools alone:
+// else what it measures is the program that users run.
 package main
 
 import (
@@ -31,6 +37,7 @@ import (
 const (
 	cmdUpstream = "upstream"
 	cmdProxy    = "proxy"
+	cmdServers  = "servers"
 )
 
 func main() { os.Exit(run()) }
@@ -44,6 +51,8 @@ func run() int {
 		err = serveUpstream(ctx, args[1:], os.Stdin, os.Stdout)
 	case len(args) > 0 && args[0] == cmdProxy:
 		err = serveProxies(ctx, args[1:], os.Stdin, os.Stdout)
+	case len(args) > 0 && args[0] == cmdServers:
+		err = serveServers(ctx, args[1:], os.Stdin, os.Stdout)
 	default:
 		err = measure(ctx, args, os.Stdout, os.Stderr)
 	}
@@ -109,18 +118,29 @@ func measure(ctx context.Context, args []string, stdout, stderr io.Writer) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	if err := b.start(ctx); err != nil {
-		return err
+	r := report{facts: machineFacts(ctx), options: o, listRequests: -1}
+	if !o.only.discoveryAlone() {
+		if err := b.start(ctx); err != nil {
+			return err
+		}
+		if r.rows, err = b.measureAll(ctx); err != nil {
+			return err
+		}
+		if err := b.countOther(ctx); err != nil {
+			return err
+		}
+		r.listRequests, r.handshake = b.listRequests, b.handshake
 	}
-	rows, err := b.measureAll(ctx)
+	if o.only.discovery() {
+		if r.discovery, err = b.discover(ctx); err != nil {
+			return err
+		}
+	}
+	r.notes = b.notes
+	text, err := r.text()
 	if err != nil {
 		return err
 	}
-	if err := b.countOther(ctx); err != nil {
-		return err
-	}
-	r := report{facts: machineFacts(ctx), options: o, notes: b.notes, rows: rows, listRequests: b.listRequests, handshake: b.handshake}
-	text := r.markdown()
 	if _, err := io.WriteString(stdout, text); err != nil {
 		return err
 	}

@@ -204,44 +204,51 @@ const nginxServer = `    upstream %[1]s {
 // valid: the gateway leaves such tools out.
 const maxInvalid = 5
 
-// startCauseway builds the gateway and starts it as a user would: one tenant for
-// each upstream, so that each merged endpoint shows one upstream's tools.
+// startCauseway starts the gateway as a user would: one tenant for each upstream, so
+// that each merged endpoint shows one upstream's tools.
 func (b *bench) startCauseway(ctx context.Context) (*system, error) {
-	bin := b.options.causeway
-	if bin == "" {
-		var err error
-		if bin, err = buildCauseway(ctx, b.dir); err != nil {
-			return nil, err
-		}
-	}
-	ports, err := freePorts(2)
-	if err != nil {
-		return nil, err
-	}
-	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
-	s := &system{name: sysCauseway, label: "(d) Causeway", at: map[string]endpoint{}}
-	conf := fmt.Appendf(nil, causewayConf, addr, ports[1], filepath.Join(b.dir, "data"))
+	var tenants []byte
 	for _, up := range behindCauseway() {
 		target := b.upstreams.at[up].addr
 		if up == upHandshake {
 			target = b.handshakeAddr
 		}
-		conf = fmt.Appendf(conf, causewayTenant, up, target)
-		s.at[up] = endpoint{addr: addr, path: "/t/" + up + "/mcp", prefix: "bench_", mayOmit: maxInvalid}
+		tenants = fmt.Appendf(tenants, causewayTenant, up, target)
 	}
-	file := filepath.Join(b.dir, "causeway.yaml")
-	if err := os.WriteFile(file, conf, 0o600); err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(bin, "serve", "--config", file)
-	// The file alone is to count.
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CAUSEWAY_") })
-	c, _, err := b.startChild("causeway", cmd, 0)
+	c, addr, err := b.startGateway(ctx, "causeway", tenants)
 	if err != nil {
 		return nil, err
 	}
-	s.pids = samePid(c.cmd.Process.Pid)
+	s := &system{name: sysCauseway, label: "(d) Causeway", at: map[string]endpoint{}, pids: samePid(c.cmd.Process.Pid)}
+	for _, up := range behindCauseway() {
+		s.at[up] = endpoint{addr: addr, path: "/t/" + up + "/mcp", prefix: "bench_", mayOmit: maxInvalid}
+	}
 	return s, nil
+}
+
+// startGateway builds the gateway, where that is wanted, and starts it with these
+// tenants. It gives its address.
+func (b *bench) startGateway(ctx context.Context, name string, tenants []byte) (c *child, addr string, err error) {
+	if b.options.causeway == "" {
+		if b.options.causeway, err = buildCauseway(ctx, b.dir); err != nil {
+			return nil, "", err
+		}
+	}
+	ports, err := freePorts(2)
+	if err != nil {
+		return nil, "", err
+	}
+	addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
+	conf := append(fmt.Appendf(nil, causewayConf, addr, ports[1], filepath.Join(b.dir, name+"-data")), tenants...)
+	file := filepath.Join(b.dir, name+".yaml")
+	if err := os.WriteFile(file, conf, 0o600); err != nil {
+		return nil, "", err
+	}
+	cmd := exec.Command(b.options.causeway, "serve", "--config", file)
+	// The file alone is to count.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CAUSEWAY_") })
+	c, _, err = b.startChild(name, cmd, 0)
+	return c, addr, err
 }
 
 // causewayConf leaves everything at its default but the log: no other system

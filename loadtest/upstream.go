@@ -30,6 +30,7 @@ const serverInfo = `"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"loadt
 type upstream struct {
 	names    map[string]bool
 	list     []byte // the result of tools/list
+	info     string // the member of results that says who it is
 	sse      bool   // answers calls as an event stream
 	requests atomic.Int64
 }
@@ -78,7 +79,7 @@ func newUpstream(tools []tool, sse bool) (*upstream, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := &upstream{names: names, sse: sse}
+	u := &upstream{names: names, sse: sse, info: serverInfo}
 	u.list = fmt.Appendf(nil, `{"resultType":"complete","tools":[%s],"ttlMs":%d,"cacheScope":"public",%s}`,
 		bytes.Join(raws, []byte(",")), listTTL, serverInfo)
 	return u, nil
@@ -134,7 +135,7 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		respond(w, req.ID, "result", u.list)
 	case "server/discover":
 		respond(w, req.ID, "result", fmt.Appendf(nil,
-			`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":%d,"cacheScope":"public",%s}`, listTTL, serverInfo))
+			`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":%d,"cacheScope":"public",%s}`, listTTL, u.info))
 	default:
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusNotFound)

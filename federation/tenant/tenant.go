@@ -38,10 +38,29 @@ type Tenant struct {
 	PageSize  int        `json:"pageSize,omitzero"`   // items per page of a list; 0 means the gateway's default
 	Limits    Limits     `json:"limits,omitzero"`
 	Auth      Auth       `json:"auth,omitzero"`
+	Discovery Discovery  `json:"discovery,omitzero"`
 	Upstreams []Upstream `json:"upstreams,omitempty"` // in the order of their registration
 	Toolsets  []Toolset  `json:"toolsets,omitempty"`
 	Policy    *Policy    `json:"policy,omitempty"`    // nil where nothing is denied
 	ManagedBy string     `json:"managedBy,omitempty"` // "file" or "store"
+}
+
+// DiscoveryMode says which tools a list shows. All can be called in every mode.
+type DiscoveryMode string
+
+// Modes.
+const (
+	DiscoveryFull   DiscoveryMode = "full"   // all
+	DiscoverySearch DiscoveryMode = "search" // the tools that find tools, and pinned ones
+	DiscoveryAuto   DiscoveryMode = "auto"   // as search where all would be too many, else all
+)
+
+// Discovery says how clients find a tenant's tools.
+type Discovery struct {
+	Mode                DiscoveryMode `json:"mode,omitempty"`               // empty for DiscoveryFull
+	AutoThresholdTokens int           `json:"autoThresholdTokens,omitzero"` // estimated; 0 means the gateway's default
+	Pinned              []string      `json:"pinned,omitempty"`             // exposed names, or patterns as of path.Match, that are always shown
+	FromURL             bool          `json:"fromURL,omitzero"`             // clients may choose the mode by ?discovery= in the URL
 }
 
 // Limits bound what one tenant may use, over all replicas; 0 means the default.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	pathpkg "path"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,6 +36,9 @@ func check(t *Tenant) Faults {
 	}
 	v.quota("limits", t.Limits.Quota)
 	v.count("limits.listenStreams", t.Limits.ListenStreams)
+	for _, f := range t.Discovery.Check() {
+		v.add("discovery."+f.Path, "%s", f.Message)
+	}
 	v.quota("limits.principal", t.Limits.Principal)
 	who := &checker{}
 	who.auth(&t.Auth)
@@ -48,6 +52,23 @@ func check(t *Tenant) Faults {
 		v.toolset(fmt.Sprintf("toolsets[%d]", i), &t.Toolsets[i], i, toolsets)
 	}
 	v.policy(t.Policy)
+	return v.Faults
+}
+
+// Check tells all that is wrong with how clients are to find tools.
+func (d *Discovery) Check() Faults {
+	v := &checker{}
+	switch d.Mode {
+	case "", DiscoveryFull, DiscoverySearch, DiscoveryAuto:
+	default:
+		v.add("mode", "%q must be full, search or auto", d.Mode)
+	}
+	v.count("autoThresholdTokens", d.AutoThresholdTokens)
+	for i, pattern := range d.Pinned {
+		if _, err := pathpkg.Match(pattern, ""); err != nil || pattern == "" {
+			v.add(fmt.Sprintf("pinned[%d]", i), "%q must be the name of a tool or a pattern such as ledger_*", pattern)
+		}
+	}
 	return v.Faults
 }
 

@@ -17,6 +17,7 @@ func valid() *tenant.Tenant {
 	ttl := 90 * time.Second
 	return &tenant.Tenant{
 		Name: "acme-2", Separator: "__", PageSize: 10,
+		Discovery: tenant.Discovery{Mode: tenant.DiscoveryAuto, AutoThresholdTokens: 8000, Pinned: []string{"ledger_*"}, FromURL: true},
 		Limits: tenant.Limits{
 			Quota:         tenant.Quota{CallsPerMinute: 6000, InFlight: 200},
 			ListenStreams: 1000, Principal: tenant.Quota{CallsPerMinute: 60, InFlight: 2},

@@ -136,6 +136,10 @@ func TestExample(t *testing.T) {
 					Quota: tenant.Quota{CallsPerMinute: 6000, InFlight: 200}, ListenStreams: 500,
 					Principal: tenant.Quota{CallsPerMinute: 600, InFlight: 20},
 				},
+				Discovery: tenant.Discovery{
+					Mode: tenant.DiscoveryAuto, AutoThresholdTokens: 8000, FromURL: true,
+					Pinned: []string{"ledger_balance", "ledger_get_*"},
+				},
 				Upstreams: []tenant.Upstream{{
 					Alias: "ledger", URL: "https://ledger.example.com/mcp", Prefix: tenant.PrefixNone,
 					Description: "The general ledger", Tags: []string{"finance", "internal"},

@@ -68,12 +68,16 @@ func TestFaultsOfKeys(t *testing.T) {
 			"listen: duplicate key; the first is on line 1 (line 4)",
 		}},
 		{"later keys", "admin: {token: {env: X}}\n" +
-			"tenants:\n- name: a\n  discovery: {}\n  policy: {}\n  toolsets: []\n  hosts: []", []string{
+			"tenants:\n- name: a\n  policy: {}\n  toolsets: []\n  hosts: []", []string{
 			"admin.token: not supported by this version (line 1)",
-			"tenants[0].discovery: not supported by this version (line 4)",
-			"tenants[0].policy: not supported by this version (line 5)",
-			"tenants[0].toolsets: not supported by this version (line 6)",
-			"tenants[0].hosts: not supported by this version (line 7)",
+			"tenants[0].policy: not supported by this version (line 4)",
+			"tenants[0].toolsets: not supported by this version (line 5)",
+			"tenants[0].hosts: not supported by this version (line 6)",
+		}},
+		{"discovery", "tenants: [{name: a, discovery: {mode: fast, pinned: ['', '[a']}}]", []string{
+			`tenants[0].discovery.mode: "fast" must be full, search or auto (line 1)`,
+			`tenants[0].discovery.pinned[0]: "" must be the name of a tool or a pattern such as ledger_* (line 1)`,
+			`tenants[0].discovery.pinned[1]: "[a" must be the name of a tool or a pattern such as ledger_* (line 1)`,
 		}},
 		{"later keys of an upstream", up("auth: {mode: bearer}"), []string{
 			"tenants[0].upstreams[1].auth: not supported by this version (line 7)",

@@ -22,7 +22,7 @@ func isLater(path string) bool {
 	}
 	switch string(generic) {
 	case "admin.token",
-		"tenants[].hosts", "tenants[].discovery", "tenants[].policy", "tenants[].toolsets",
+		"tenants[].hosts", "tenants[].policy", "tenants[].toolsets",
 		"tenants[].upstreams[].auth":
 		return true
 	}
@@ -161,6 +161,14 @@ func (d *decoder) tenant(n *node, path string) *tenant.Tenant {
 				"inFlight":       d.count(&t.Limits.InFlight),
 				"listenStreams":  d.count(&t.Limits.ListenStreams),
 				"principal":      func(n *node, path string) { d.object(n, path, d.quota(&t.Limits.Principal)) },
+			})
+		},
+		"discovery": func(n *node, path string) {
+			d.object(n, path, fields{
+				"mode":                d.str((*string)(&t.Discovery.Mode)),
+				"autoThresholdTokens": d.count(&t.Discovery.AutoThresholdTokens),
+				"pinned":              d.strs(&t.Discovery.Pinned),
+				"fromURL":             d.boolean(&t.Discovery.FromURL),
 			})
 		},
 		"upstreams": func(n *node, path string) {

@@ -33,6 +33,9 @@ func (v *checker) tenants(c *Config) {
 			v.fault(path+".pageSize", "%d must be at most %d", t.PageSize, maxPageSize)
 		}
 		v.auth(path+".auth", t, c)
+		for _, f := range t.Discovery.Check() {
+			v.fault(path+".discovery."+f.Path, "%s", f.Message)
+		}
 		aliases := make(map[string]int, len(t.Upstreams))
 		for j := range t.Upstreams {
 			v.upstream(fmt.Sprintf("%s.upstreams[%d]", path, j), &t.Upstreams[j], j, aliases, c)
