@@ -11,10 +11,10 @@ PKG ?= ./...
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v "$$(go env CC)" >/dev/null && echo -race)
 
-.PHONY: help run build test lint fmt fuzz cover bench
+.PHONY: help run build test lint fmt fuzz cover bench bench-cluster
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## run the demo: a gateway and three sample servers behind it
 	@exec bin/causeway demo
@@ -44,3 +44,6 @@ cover: ## run all tests and show what they cover (out/cover.html has the lines)
 
 bench: ## measure the gateway against a bare reverse proxy and others
 	@go run ./loadtest
+
+bench-cluster: ## measure three replicas with Redis, into loadtest/RESULTS.md
+	@scripts/peers go run ./loadtest cluster -out loadtest/RESULTS.md

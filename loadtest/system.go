@@ -207,12 +207,9 @@ const maxInvalid = 5
 // startCauseway builds the gateway and starts it as a user would: one tenant for
 // each upstream, so that each merged endpoint shows one upstream's tools.
 func (b *bench) startCauseway(ctx context.Context) (*system, error) {
-	bin := b.options.causeway
-	if bin == "" {
-		var err error
-		if bin, err = buildCauseway(ctx, b.dir); err != nil {
-			return nil, err
-		}
+	bin, err := b.binary(ctx)
+	if err != nil {
+		return nil, err
 	}
 	ports, err := freePorts(2)
 	if err != nil {
@@ -233,15 +230,28 @@ func (b *bench) startCauseway(ctx context.Context) (*system, error) {
 	if err := os.WriteFile(file, conf, 0o600); err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(bin, "serve", "--config", file)
-	// The file alone is to count.
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CAUSEWAY_") })
-	c, _, err := b.startChild("causeway", cmd, 0)
+	c, _, err := b.startChild("causeway", serveCommand(bin, file), 0)
 	if err != nil {
 		return nil, err
 	}
 	s.pids = samePid(c.cmd.Process.Pid)
 	return s, nil
+}
+
+// binary gives the gateway's binary: one that was named, or one that is built.
+func (b *bench) binary(ctx context.Context) (string, error) {
+	if b.options.causeway != "" {
+		return b.options.causeway, nil
+	}
+	return buildCauseway(ctx, b.dir)
+}
+
+// serveCommand makes the command that runs the gateway with a configuration, and
+// with nothing but that.
+func serveCommand(bin, file string) *exec.Cmd {
+	cmd := exec.Command(bin, "serve", "--config", file)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CAUSEWAY_") })
+	return cmd
 }
 
 // causewayConf leaves everything at its default but the log: no other system
