@@ -11,7 +11,7 @@ PKG ?= ./...
 # The race detector needs a C compiler; without one the tests run without it.
 RACE := $(shell [ "$$(go env CGO_ENABLED)" = 1 ] && command -v "$$(go env CC)" >/dev/null && echo -race)
 
-.PHONY: help run build test lint fmt fuzz cover bench search-quality
+.PHONY: help run build test lint fmt fuzz cover bench bench-cluster search-quality
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ cover: ## run all tests and show what they cover (out/cover.html has the lines)
 
 bench: ## measure the gateway against a bare reverse proxy and others
 	@go run ./loadtest
+
+bench-cluster: ## measure three replicas with Redis, into loadtest/RESULTS.md
+	@scripts/peers go run ./loadtest cluster -out loadtest/RESULTS.md
 
 search-quality: ## measure how well search_tools finds, with the catalogue in ../shared/toolsearch (CAUSEWAY_TOOLSEARCH for another place)
 	@go test ./federation -run '^TestSearchQuality$$' -count=1 -v

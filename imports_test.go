@@ -27,8 +27,9 @@ func arrows() []arrow {
 
 		{"federation/tenant", nil},
 		{"federation/tenant/...", []string{"federation/tenant"}}, // back ends and their suite
+		{"federation/policy", []string{"federation/tenant"}},
 		{"federation/search", nil},
-		{"federation", []string{"federation/tenant", "federation/search", "upstream", "upstream/mcp", "upstream/sse", "cache", "auth/seal"}},
+		{"federation", []string{"federation/tenant", "federation/policy", "federation/search", "upstream", "upstream/mcp", "upstream/sse", "cache", "auth/seal"}},
 
 		{"upstream/mcp", nil},
 		{"upstream/sse", nil},

@@ -72,7 +72,7 @@ func isEmptyString(e ast.Expr) bool {
 // TestParsersAreFuzzed holds that each package that takes bytes from strangers
 // has fuzz targets.
 func TestParsersAreFuzzed(t *testing.T) {
-	want := []string{"upstream/mcp/", "upstream/sse/", "federation/", "gateway/", "gateway/config/"}
+	want := []string{"upstream/mcp/", "upstream/sse/", "federation/", "gateway/", "gateway/config/", "auth/"}
 	have := map[string]bool{}
 	for _, s := range sources(t) {
 		for _, decl := range s.file.Decls {

@@ -1,6 +1,6 @@
 // Package auth is the OAuth resource server towards clients (2026-07-28,
 // basic/authorization): it verifies access tokens and API keys, tells clients what
-// they need, and publishes the metadata of each endpoint. It imports
+// they need, and publishes the metadata of each endpoint. It may import
 // federation/tenant, cache, auth/seal and upstream/egress.
 package auth
 
@@ -26,8 +26,11 @@ type Request struct {
 	Source netip.Addr // of the client, behind trusted proxies
 }
 
-// Caller is who was found to send a request.
+// Caller is who was found to send a request. It is shared between requests and must
+// not be changed.
 type Caller struct {
+	// Principal has the scopes with all that they imply, and the groups, both sorted.
+	// Its Issuer is empty for API keys and for anybody.
 	Principal tenant.Principal
 	Expires   time.Time // of the token or key; zero for never
 	// Mark stands for what was verified, a hash. Two callers with equal marks showed
@@ -35,15 +38,19 @@ type Caller struct {
 	Mark [32]byte
 	// Key is the id of the API key that was shown; empty for tokens.
 	Key string
+
+	// under is the digest of the issuer's configuration that the token was verified
+	// under.
+	under digest
 }
 
 // Refusal is the error for a request whose sender may not go on: an HTTP status, and
 // the challenge that goes with it (RFC 6750, section 3; RFC 9728, section 5.1).
 type Refusal struct {
-	Status     int    // 400, 401, 403, or 429
-	Challenge  string // the value of WWW-Authenticate; empty for 429
-	Reason     string // one word for metrics, from a closed set
-	RetryAfter time.Duration
+	Status     int           // 400, 401, 403, 429 for too many failures, or 503 when an issuer cannot be asked
+	Challenge  string        // the value of WWW-Authenticate; empty for 429 and 503
+	Reason     string        // one word for metrics, from a closed set
+	RetryAfter time.Duration // for 429 and 503
 }
 
 // Error gives the reason, which holds nothing of what was sent.
@@ -52,5 +59,7 @@ func (r *Refusal) Error() string { return "authentication: " + r.Reason }
 // Keys finds API keys; tenant.Registry is one.
 type Keys interface {
 	Key(ctx context.Context, tenant, id string) (tenant.APIKey, error)
-	PutKey(ctx context.Context, k tenant.APIKey) error
+	TouchKey(ctx context.Context, tenant, id string, used time.Time) error
 }
+
+var _ Keys = tenant.Registry(nil)

@@ -288,12 +288,11 @@ func TestInstructionsOfModes(t *testing.T) {
 // toldOf gives the notifications that a stream has got by now.
 func toldOf(s *Subscription) (n int) {
 	for {
-		select {
-		case _, ok := <-s.C:
-			if !ok {
-				return -1 // it ended
-			}
+		switch message, open := s.Next(); {
+		case message != nil:
 			n++
+		case !open:
+			return -1 // it ended
 		default:
 			return n
 		}

@@ -44,6 +44,7 @@ func newMember(d *domain, conf tenant.Upstream) *member {
 		Alias:          conf.Alias,
 		URL:            conf.URL,
 		Process:        process(&conf),
+		Checked:        conf.ManagedBy != tenant.ManagedByFile,
 		Era:            upstream.Era(conf.Era),
 		ConnectTimeout: conf.Timeouts.Connect,
 		CallTimeout:    conf.Timeouts.Call,

@@ -119,12 +119,12 @@ func received(t *testing.T, s *Subscription) []string {
 	t.Helper()
 	var got []string
 	for {
-		select {
-		case msg, ok := <-s.C:
-			if !ok {
-				t.Fatal("a stream has ended")
-			}
+		msg, open := s.Next()
+		switch {
+		case msg != nil:
 			got = append(got, string(msg))
+		case !open:
+			t.Fatal("a stream has ended")
 		default:
 			return got
 		}

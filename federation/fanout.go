@@ -6,10 +6,6 @@ import (
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
 
-// maxQueued bounds the bytes that wait for one listen stream. One message may be
-// larger.
-const maxQueued = 4 << 20
-
 // enlist has a stream told of a list. The caller holds the lock.
 func (h *hub) enlist(s *stream, k kind) *topic {
 	key := s.key(k)
@@ -62,19 +58,9 @@ func (h *hub) send(s *stream, kind noteKind, msg []byte) {
 	if s.ended {
 		return
 	}
-	s.sizes = s.sizes[len(s.sizes)-min(len(s.ch), len(s.sizes)):]
-	waiting := 0
-	for _, n := range s.sizes {
-		waiting += n
-	}
-	if waiting == 0 || waiting+len(msg) <= maxQueued {
-		select {
-		case s.ch <- msg:
-			s.sizes = append(s.sizes, len(msg))
-			h.domain.fed.metrics.notified(kind, outcomeSent)
-			return
-		default:
-		}
+	if s.queue.Push(msg) {
+		h.domain.fed.metrics.notified(kind, outcomeSent)
+		return
 	}
 	h.domain.fed.metrics.notified(kind, outcomeDropped)
 	h.domain.log.Info("listen stream ended: its reader is too slow")

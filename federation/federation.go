@@ -73,21 +73,29 @@ type Reply struct {
 type Subscription struct {
 	// Ack is the first message to send.
 	Ack []byte
-	// C gives the messages to send. It is closed when the federation ends the
-	// subscription (a reader that is too slow, a registration that went).
-	C <-chan []byte
 	// End is the completion result to send before the stream is closed from our
 	// side (basic/patterns/subscriptions, Graceful Closure).
 	End []byte
 
+	queue *Queue
 	close func()
 }
 
-// NewSubscription makes a Subscription. Close calls end, which must bear a second
-// call.
-func NewSubscription(ack []byte, c <-chan []byte, completion []byte, end func()) *Subscription {
-	return &Subscription{Ack: ack, C: c, End: completion, close: end}
+// NewSubscription makes a Subscription whose messages are those of a queue. Close
+// calls end, which must bear a second call.
+func NewSubscription(ack []byte, queue *Queue, completion []byte, end func()) *Subscription {
+	return &Subscription{Ack: ack, End: completion, queue: queue, close: end}
 }
+
+// Next takes the next message to send, nil when none waits. open is false when none
+// will come any more: the federation has ended the subscription (a reader that is
+// too slow, a registration that went).
+func (s *Subscription) Next() (message []byte, open bool) { return s.queue.next() }
+
+// Notify has ready be called, until another one is set, whenever Next may give
+// something else than before; at once if it does already. ready may be called from
+// several goroutines at once, and must not wait.
+func (s *Subscription) Notify(ready func()) { s.queue.onChange(ready) }
 
 // Close ends the subscription; it may be called twice.
 func (s *Subscription) Close() { s.close() }

@@ -224,7 +224,7 @@ func (h *hub) finish(s *stream) {
 	s.ended = true
 	delete(h.open, s)
 	h.streams.Add(-1)
-	close(s.ch)
+	s.queue.End()
 	for _, k := range listKinds {
 		if s.wants[k] {
 			h.delist(s, k)

@@ -15,9 +15,8 @@ type stream struct {
 	wants [kindResources + 1]bool
 	uris  []watch
 	tasks []watch
-	ch    chan []byte
-	ended bool // guarded by the hub, as is sizes
-	sizes []int
+	queue *Queue
+	ended bool // guarded by the hub
 }
 
 // key names the list of a kind that the stream is told of.
@@ -69,7 +68,7 @@ func (h *hub) subscribe(c *Call) (*Subscription, error) {
 			return nil, err
 		}
 		if ok, err := h.join(d, s); ok || err != nil {
-			return &Subscription{Ack: s.ack(), C: s.ch, End: s.end(), close: func() { h.leave(s) }}, err
+			return &Subscription{Ack: s.ack(), End: s.end(), queue: s.queue, close: func() { h.leave(s) }}, err
 		}
 	}
 }
@@ -107,7 +106,7 @@ func (h *hub) read(d *roster, c *Call) (*stream, error) {
 		at:    c.Endpoint,
 		alias: c.Endpoint.Alias,
 		mode:  d.modeOf(c.Endpoint),
-		ch:    make(chan []byte, h.domain.fed.opts.Limits.ListenQueue),
+		queue: NewQueue(h.domain.fed.opts.Limits.ListenQueue),
 	}
 	for m := range mcp.Members(r.Raw, r.Notifications) {
 		var err error

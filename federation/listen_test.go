@@ -106,28 +106,53 @@ func (r *rig) listen(alias, filter string) *Subscription {
 	return s
 }
 
+// waitNext waits for the next message of a subscription, until late gives a value. open is
+// false at the subscription's end.
+func waitNext(s *Subscription, late <-chan time.Time) (message string, open, came bool) {
+	ready := make(chan struct{}, 1)
+	s.Notify(func() {
+		select {
+		case ready <- struct{}{}:
+		default:
+		}
+	})
+	for {
+		if msg, open := s.Next(); msg != nil || !open {
+			return string(msg), open, true
+		}
+		select {
+		case <-ready:
+		case <-late:
+			return "", true, false
+		}
+	}
+}
+
+// awaitNext is waitNext that fails when nothing comes.
+func awaitNext(t *testing.T, s *Subscription) (message string, open bool) {
+	t.Helper()
+	message, open, came := waitNext(s, time.After(10*time.Second))
+	if !came {
+		t.Fatal("no notification came")
+	}
+	return message, open
+}
+
 // next gives the next message of a subscription.
 func next(t *testing.T, s *Subscription) string {
 	t.Helper()
-	select {
-	case msg, ok := <-s.C:
-		if !ok {
-			t.Fatal("the subscription ended")
-		}
-		return string(msg)
-	case <-time.After(10 * time.Second):
-		t.Fatal("no notification came")
+	message, open := awaitNext(t, s)
+	if !open {
+		t.Fatal("the subscription ended")
 	}
-	return ""
+	return message
 }
 
 // none fails if a message waits.
 func none(t *testing.T, s *Subscription) {
 	t.Helper()
-	select {
-	case msg := <-s.C:
+	if msg, _ := s.Next(); msg != nil {
 		t.Errorf("an unexpected message: %s", msg)
-	default:
 	}
 }
 
@@ -362,7 +387,7 @@ func TestListenSlowReaderIsEndedAlone(t *testing.T) {
 		}
 	}
 	n := 0
-	for range slow.C {
+	for _, open := awaitNext(t, slow); open; _, open = awaitNext(t, slow) {
 		n++
 	}
 	if n != 2 {
@@ -375,7 +400,7 @@ func TestListenEndsStreamsWhoseTasksAreNotPushed(t *testing.T) {
 	p.listens(`{"toolsListChanged":true}`)
 	r := newRig(t, nil, up("a", p))
 	s := r.listen("", `{"taskIds":["a+t"]}`)
-	if _, ok := <-s.C; ok {
+	if _, open := awaitNext(t, s); open {
 		t.Error("a message instead of the end")
 	}
 	again := r.listen("", `{"toolsListChanged":true,"taskIds":["a+t"]}`)
@@ -403,14 +428,14 @@ func TestListenFollowsTheRegistry(t *testing.T) {
 	if got := next(t, merged); got != toolsChangedToClient {
 		t.Errorf("an upstream that went: got %s", got)
 	}
-	if _, ok := <-alone.C; ok {
+	if _, open := awaitNext(t, alone); open {
 		t.Error("the stream of an upstream that went is still open")
 	}
 	if err := r.fed.Check(context.Background(), Endpoint{Tenant: "default", Alias: "a"}); !errors.Is(err, ErrNoEndpoint) {
 		t.Errorf("check = %v", err)
 	}
 	r.store.Replace(nil)
-	if _, ok := <-merged.C; ok {
+	if _, open := awaitNext(t, merged); open {
 		t.Error("the stream of a tenant that went is still open")
 	}
 }

@@ -67,7 +67,7 @@ func TestTenantThatCannotBeGuarded(t *testing.T) {
 			defer s.Close()
 
 			store.Replace(guarded)
-			for range s.C { // until it is ended
+			for _, open := awaitNext(t, s); open; _, open = awaitNext(t, s) {
 			}
 			refused()
 			if got := r.log.String(); !strings.Contains(got, tt.want) || !strings.Contains(got, "tenant=default") {

@@ -108,7 +108,7 @@ func (w *world) want() []string {
 // client lists once, and then only when it is told to. One that got an error tries
 // again.
 func (w *world) client(s *Subscription, seen *[]string) {
-	for told := true; told; _, told = <-s.C {
+	for told := true; told; _, told, _ = waitNext(s, nil) {
 		body, err := w.r.try(w.r.callOf("", mcp.MethodToolsList, ""))
 		for ; err != nil; body, err = w.r.try(w.r.callOf("", mcp.MethodToolsList, "")) {
 			time.Sleep(time.Second)

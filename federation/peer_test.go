@@ -165,7 +165,7 @@ func (l *lockedBuffer) String() string {
 
 // up makes an upstream's registration.
 func up(alias string, p *peer) tenant.Upstream {
-	return tenant.Upstream{Alias: alias, URL: p.URL, Prefix: tenant.PrefixAlias, Version: "1"}
+	return tenant.Upstream{Alias: alias, URL: p.URL, Prefix: tenant.PrefixAlias, Version: "1", ManagedBy: tenant.ManagedByFile}
 }
 
 // newRig starts a Federation whose clock stands still until the test moves it.

@@ -41,13 +41,8 @@ func (r *rig) open(t *testing.T, filter string) *Subscription {
 // ended tells whether the federation has ended the subscription.
 func ended(s *Subscription) bool {
 	for {
-		select {
-		case _, ok := <-s.C:
-			if !ok {
-				return true
-			}
-		default:
-			return false
+		if msg, open := s.Next(); msg == nil {
+			return !open
 		}
 	}
 }
@@ -150,8 +145,7 @@ func TestOneBadURIHarmsNobodyElse(t *testing.T) {
 					time.Sleep(10 * time.Second)
 					for !strings.Contains(next(t, bad), "doc://bad") {
 					}
-					for len(good.C) > 0 {
-						<-good.C
+					for msg, _ := good.Next(); msg != nil; msg, _ = good.Next() {
 					}
 				}
 				if n := p.open(); n != 1 {
@@ -364,7 +358,7 @@ func TestSlowReaderOfLargeMessages(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		n := 0
-		for range s.C {
+		for _, open := awaitNext(t, s); open; _, open = awaitNext(t, s) {
 			n++
 		}
 		if n == 0 || n > 2 {

@@ -269,7 +269,7 @@ func TestParameterHeadersOfUnwrappedArguments(t *testing.T) {
 		header, sent = r.Header.Get("Mcp-Param-Doc")+" "+r.Header.Get("Mcp-Param-N"), string(m.Arguments.In(m.Raw))
 		echoName(w, r, m)
 	})
-	r := newRig(t, nil, tenant.Upstream{Alias: "a", URL: p.URL, Prefix: tenant.PrefixAlias, Version: "1"})
+	r := newRig(t, nil, tenant.Upstream{Alias: "a", URL: p.URL, Prefix: tenant.PrefixAlias, Version: "1", ManagedBy: tenant.ManagedByFile})
 	for _, uri := range []string{"a+doc://1", "doc://1"} {
 		c := r.callOf("", mcp.MethodToolsCall, `"name":"a_q","arguments":{"doc":"`+uri+`","n":7}`)
 		c.Header.Set("Mcp-Param-Doc", uri)

@@ -52,7 +52,7 @@ func newRoster(d *domain, t *tenant.Tenant, old *roster) *roster {
 		if old != nil {
 			m = old.byAlias[conf.Alias]
 		}
-		if m == nil || m.conf.Version != conf.Version {
+		if m == nil || m.conf.Version != conf.Version || m.conf.ManagedBy != conf.ManagedBy {
 			m = newMember(d, conf)
 		}
 		r.members = append(r.members, m)

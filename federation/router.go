@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/causeway-mcp/causeway/federation/search"
+	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/upstream"
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
@@ -99,6 +100,17 @@ func (f *Federation) Check(ctx context.Context, e Endpoint) error {
 	}
 	d.leave()
 	return nil
+}
+
+// Tenant gives the registration that an endpoint is served with; errors are those of
+// Check. It must not be changed.
+func (f *Federation) Tenant(ctx context.Context, e Endpoint) (*tenant.Tenant, error) {
+	d, err := f.enter(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	defer d.leave()
+	return d.snap, nil
 }
 
 // Handle answers one request (not subscriptions/listen). The error is an

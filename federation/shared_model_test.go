@@ -147,12 +147,12 @@ func (w *sharedWorld) join() {
 // restart replaces a replica by one that knows nothing.
 func (w *sharedWorld) restart(i int) {
 	w.c.stops[i]()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.join()
 	last := len(w.c.all) - 1
 	w.c.all[i], w.c.links[i], w.c.stops[i] = w.c.all[last], w.c.links[last], w.c.stops[last]
 	w.c.all, w.c.links, w.c.stops = w.c.all[:last], w.c.links[:last], w.c.stops[:last]
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.known[i], w.knownReads[i] = w.written, w.writtenReads
 }
 

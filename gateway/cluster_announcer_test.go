@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -112,13 +113,15 @@ func (a *announcer) streams() (total, most int) {
 }
 
 // ownerOf gives the index of the replica that has opened a stream.
-func ownerOf(tb testing.TB, r *gatewaytest.Replicas, h *hearer) int {
-	tb.Helper()
-	for i, one := range r.All {
-		if one.Owns(tb, h.remote) {
-			return i
-		}
-	}
-	tb.Fatalf("no replica has opened the stream from %s", h.remote)
-	return -1
+func (a *announcer) ownerOf(r *gatewaytest.Replicas, h *hearer) (owner int) {
+	a.tb.Helper()
+	// While connections come and go the system may leave some out of what it tells of
+	// them.
+	eventually(a.tb, "a replica has opened the stream from "+h.remote, func() bool {
+		owner = slices.IndexFunc(r.All, func(one *gatewaytest.Replica) bool {
+			return one.Connects(a.tb, h.remote, a.Listener.Addr().String())
+		})
+		return owner >= 0
+	})
+	return owner
 }

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/causeway-mcp/causeway/gateway/gatewaytest"
 )
 
 // crowd are many clients that listen. Each has one connection of HTTP/1.1 and one
@@ -31,9 +33,11 @@ type crowd struct {
 type fan struct {
 	conn net.Conn
 	id   string // of the request and so of the subscription, as JSON
+	at   string // the index of the replica, where a balancer has chosen it
 
 	seen []string // what came after the acknowledgement, as say puts it
 	last time.Time
+	over bool // nothing more comes
 }
 
 // What a fan sees of its stream's end.
@@ -108,6 +112,7 @@ func (f *fan) listen(host, path, filter string) (*bufio.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.at = res.Header.Get(gatewaytest.HeaderReplica)
 	lines := bufio.NewReaderSize(res.Body, 512)
 	for {
 		line, err := lines.ReadString('\n')
@@ -132,18 +137,26 @@ func (c *crowd) read(f *fan, lines *bufio.Reader) {
 		if data, ok := strings.CutPrefix(line, "data: "); ok {
 			c.note(f, f.say(data))
 		}
-		switch {
-		case err == nil:
-			continue
-		case err == io.EOF:
-			c.note(f, fanEnd)
-		case errors.Is(err, net.ErrClosed):
-			c.note(f, fanLeft)
-		default:
-			c.note(f, "broken: "+err.Error())
+		if err != nil {
+			c.end(f, err)
+			return
 		}
-		return
 	}
+}
+
+// end notes how a stream ended.
+func (c *crowd) end(f *fan, err error) {
+	switch {
+	case err == io.EOF:
+		c.note(f, fanEnd)
+	case errors.Is(err, net.ErrClosed):
+		c.note(f, fanLeft)
+	default:
+		c.note(f, "broken: "+err.Error())
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f.over = true
 }
 
 func (c *crowd) note(f *fan, what string) {
@@ -198,7 +211,7 @@ func (c *crowd) await(what string, fans []*fan, want ...string) (last time.Time)
 	eventually(c.tb, what, func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		for len(left) > 0 && len(left[0].seen) >= len(want) {
+		for len(left) > 0 && (left[0].over || len(left[0].seen) >= len(want)) {
 			left = left[1:]
 		}
 		return len(left) == 0

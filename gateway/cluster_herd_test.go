@@ -64,8 +64,10 @@ func TestColdHerdAtReplicas(t *testing.T) {
 			replies[i], errs[i] = client.do(req)
 		})
 	}
+	began := time.Now()
 	close(start)
 	herd.Wait()
+	t.Logf("%d answers took %v, %v of which one upstream took", herdSize, time.Since(began), herdSlow)
 
 	want := replies[0].last()
 	for _, part := range []string{`"a_quick"`, `"b_slow"`} {

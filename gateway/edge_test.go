@@ -17,6 +17,7 @@ import (
 
 	"github.com/causeway-mcp/causeway/auth/seal"
 	"github.com/causeway-mcp/causeway/federation"
+	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/gateway/telemetry"
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
@@ -29,14 +30,14 @@ type fakeRouter struct {
 	watch  func(c *federation.Call) error
 }
 
-func (f *fakeRouter) Check(_ context.Context, e federation.Endpoint) error {
+func (f *fakeRouter) Tenant(_ context.Context, e federation.Endpoint) (*tenant.Tenant, error) {
 	switch e {
 	case federation.Endpoint{Tenant: "default"}, federation.Endpoint{Tenant: "acme"}, federation.Endpoint{Tenant: "acme", Alias: "weather"}:
-		return nil
+		return &tenant.Tenant{Name: e.Tenant}, nil
 	case federation.Endpoint{Tenant: "broken"}:
-		return errors.New("the store at 10.0.0.7 does not answer")
+		return nil, errors.New("the store at 10.0.0.7 does not answer")
 	}
-	return federation.ErrNoEndpoint
+	return nil, federation.ErrNoEndpoint
 }
 
 func (f *fakeRouter) Handle(ctx context.Context, c *federation.Call) (*federation.Reply, error) {

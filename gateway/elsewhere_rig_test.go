@@ -51,7 +51,7 @@ func newSeveral(tb testing.TB, change func(*gateway.Options), upstreams ...tenan
 
 // upstreamAt is the registration of an upstream.
 func upstreamAt(alias, url string) tenant.Upstream {
-	return tenant.Upstream{Alias: alias, URL: url, Version: "1"}
+	return tenant.Upstream{Alias: alias, URL: url, Version: "1", ManagedBy: tenant.ManagedByFile}
 }
 
 // start starts one more replica. It ends with the test.

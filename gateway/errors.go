@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/causeway-mcp/causeway/auth"
 	"github.com/causeway-mcp/causeway/federation"
 	"github.com/causeway-mcp/causeway/upstream"
 	"github.com/causeway-mcp/causeway/upstream/mcp"
@@ -64,6 +65,7 @@ func mapError(err error) failure {
 		rpc  *mcp.Error
 		peer *upstream.Error
 		lost *lostError
+		who  *auth.Refusal
 		held *federation.Elsewhere
 	)
 	switch {
@@ -71,6 +73,8 @@ func mapError(err error) failure {
 		return failure{status: statusClientGone, errorType: string(upstream.ClassCanceled)}
 	case errors.As(err, &own):
 		return failure{status: own.status, rpc: own.rpc, errorType: own.class, header: own.header, noID: own.noID}
+	case errors.As(err, &who):
+		return unauthenticated(who)
 	case errors.As(err, &rpc):
 		f := failure{status: statusOf(rpc.Code), rpc: rpc, errorType: codeLabel(rpc.Code), ofRPC: true}
 		if rpc.Code == federation.CodeOverQuota {

@@ -11,6 +11,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/causeway-mcp/causeway/auth"
 	"github.com/causeway-mcp/causeway/federation"
 	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/gateway/telemetry"
@@ -37,6 +38,11 @@ type exchange struct {
 	id     string // of the request, for logs
 	client string // address, where it is logged
 	caller tenant.Principal
+	// who is the caller as it was authenticated; nil where anybody may call, and for
+	// what another replica passed on.
+	who     *auth.Caller
+	path    string        // of the endpoint, below the public URL
+	address func() string // of the client
 	// passed is what another replica says of a request that it passed on; nil for one
 	// that a client sent here.
 	passed *passedHead

@@ -61,6 +61,7 @@ func FromConfig(ctx context.Context, cfg *config.Config, deps Deps) (*Gateway, e
 			return nil, err
 		}
 	}
+	opts.Secrets = secrets(opts.Ring, deps.LookupEnv)
 	registry := deps.Registry
 	if registry == nil {
 		registry = telemetry.NewRegistry()
@@ -108,8 +109,8 @@ func NewRing(cfg *config.Config, lookupEnv func(string) (string, bool)) (*seal.R
 }
 
 // OptionsFrom gives the options that a configuration describes, with a cache of
-// the configured size. Store, Cluster, Counters, Ring, Logger, Registerer, Gatherer and Tracer are
-// left to the caller.
+// the configured size. Store, Keys, Secrets, Cluster, Counters, Ring, Logger, Registerer, Gatherer
+// and Tracer are left to the caller.
 func OptionsFrom(cfg *config.Config) Options {
 	o := DefaultOptions()
 	o.Listen, o.AdminListen = cfg.Listen, cfg.Admin.Listen
@@ -117,6 +118,7 @@ func OptionsFrom(cfg *config.Config) Options {
 	o.AllowedOrigins = cfg.AllowedOrigins
 	o.TrustedProxies = cfg.TrustedProxies
 	o.AllowUnauthenticated = cfg.AllowUnauthenticated
+	o.Egress = Egress(cfg.Egress)
 	o.Cache = cache.NewMemory(cfg.Limits.CacheBytes)
 
 	l := &o.Limits
@@ -138,6 +140,7 @@ func OptionsFrom(cfg *config.Config) Options {
 	override(&l.Asking, cfg.Limits.Asking)
 	override(&l.AskingPerPrincipal, cfg.Limits.AskingPerPrincipal)
 	override(&l.ShutdownGrace, cfg.Server.ShutdownGrace)
+	override(&l.DrainDelay, cfg.Server.DrainDelay)
 
 	f := &o.Federation
 	override(&f.PageSize, cfg.Limits.PageSize)

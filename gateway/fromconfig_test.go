@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/causeway-mcp/causeway/auth/seal"
+	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/gateway/config"
 )
 
@@ -142,6 +143,7 @@ func TestNewRing(t *testing.T) {
 func TestFromConfigRefuses(t *testing.T) {
 	cfg := config.Default()
 	cfg.Listen = "0.0.0.0:8080"
+	cfg.Tenants = []*tenant.Tenant{{Name: "open", Separator: "_"}}
 	cfg.DataDir = t.TempDir()
 	_, err := FromConfig(t.Context(), cfg, Deps{Logger: slog.New(slog.DiscardHandler)})
 	var faults config.Faults

@@ -43,6 +43,9 @@ func newGateway(opts Options, r router, budget *mcp.Budget, metrics *telemetry.M
 	if !isNoop(opts.Tracer) {
 		e.tracer = opts.Tracer
 	}
+	e.store = opts.Store
+	e.open = opts.AllowUnauthenticated || isLoopback(opts.Listen)
+	e.public = newPublicURL(opts.PublicURL)
 	e.guard = newGuard(isLoopback(opts.Listen), opts.PublicURL, opts.AllowedOrigins)
 	e.streams = newStreams(opts.Limits, metrics, opts.Logger)
 	e.handshakes = newHandshakes(&opts)
@@ -69,7 +72,7 @@ func (g *Gateway) Start(ctx context.Context) error {
 	g.public = public
 	if a, ok := public.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() && !g.opts.AllowUnauthenticated {
 		// A name such as localhost may mean something else here.
-		return errors.Join(fmt.Errorf("listen for clients: %s is %s, which is not a loopback address", g.opts.Listen, a), public.Close())
+		g.edge.open = false
 	}
 	if g.opts.AdminListen != "" {
 		if g.admin, err = lc.Listen(ctx, "tcp", g.opts.AdminListen); err != nil {
@@ -85,12 +88,23 @@ func (g *Gateway) Start(ctx context.Context) error {
 		g.log.Info("one of several replicas", "replica", p.replica, "peer", p.address)
 	}
 	g.serveClients(g.public)
-	g.cleanups.push("readiness", func(context.Context) error {
-		g.health.state.Store(stateDraining)
-		return nil
-	})
+	g.cleanups.push("readiness", g.leave)
 	g.health.state.Store(stateReady)
 	g.log.Info("serving", "listen", g.Addr().String(), "version", g.opts.Version)
+	return nil
+}
+
+// leave makes the gateway not ready, and goes on serving for a while: balancers
+// that ask for readiness learn of it meanwhile, and send nothing to a listener that
+// is closed.
+func (g *Gateway) leave(ctx context.Context) error {
+	g.health.state.Store(stateDraining)
+	timer := time.NewTimer(g.opts.Limits.DrainDelay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 	return nil
 }
 

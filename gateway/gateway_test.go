@@ -92,6 +92,33 @@ func TestLifecycle(t *testing.T) {
 	}
 }
 
+// While a stop waits for balancers to learn of it, requests are still served.
+func TestStopGoesOnServing(t *testing.T) {
+	g, url := start(t, &fakeRouter{handle: func(_ context.Context, c *federation.Call) (*federation.Reply, error) {
+		return result(c, `{"resultType":"complete"}`), nil
+	}}, func(o *Options) {
+		o.AdminListen = "127.0.0.1:0"
+		o.Limits.DrainDelay, o.Limits.ShutdownGrace = time.Minute, time.Hour
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		_ = g.Stop(ctx) // that the wait was cut short is not what is tested
+	}()
+	for {
+		if status, _ := get(t, "http://"+g.AdminAddr().String()+"/readyz"); status == 503 {
+			break
+		}
+	}
+	if res := do(t, request(t, url+"/mcp", message("tools/call", `"name":"x"`))); res.StatusCode != 200 {
+		t.Errorf("a request while draining: %d %s", res.StatusCode, body(t, res))
+	}
+	cancel()
+	<-stopped
+}
+
 func errorText(err error) string {
 	if err != nil {
 		return err.Error()

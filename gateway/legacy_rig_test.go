@@ -18,13 +18,20 @@ type oldClient struct {
 	url       string
 	version   string
 	session   string
+	token     string // that it shows; empty for none
 	server    string // the result of initialize
 }
 
 // newOldClient initializes a session with the endpoint at url.
 func newOldClient(tb testing.TB, url, version, capabilities string) *oldClient {
 	tb.Helper()
-	c := &oldClient{tb: tb, transport: &http.Transport{MaxIdleConnsPerHost: 16}, url: url, version: version}
+	return newOldUser(tb, url, version, capabilities, "")
+}
+
+// newOldUser is newOldClient with a token.
+func newOldUser(tb testing.TB, url, version, capabilities, token string) *oldClient {
+	tb.Helper()
+	c := &oldClient{tb: tb, transport: &http.Transport{MaxIdleConnsPerHost: 16}, url: url, version: version, token: token}
 	tb.Cleanup(c.transport.CloseIdleConnections)
 	res := c.post(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"` + version + `","capabilities":` + capabilities + `,"clientInfo":{"name":"old","version":"1"}}}`)
 	defer res.Body.Close()
@@ -53,6 +60,9 @@ func (c *oldClient) request(method, body string) *http.Request {
 	if method == http.MethodPost {
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Accept", "application/json, text/event-stream")
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	if c.session != "" {
 		req.Header.Set("Mcp-Session-Id", c.session)

@@ -98,7 +98,8 @@ func (f *feed) subscribe(life context.Context, at federation.Endpoint, header ht
 	if err != nil {
 		return nil, err
 	}
-	return federation.NewSubscription(nil, sub.C, nil, sub.Close), nil
+	sub.Ack, sub.End = nil, nil // a GET stream has neither
+	return sub, nil
 }
 
 // take is told of the session's signals.
@@ -199,17 +200,14 @@ func (st *stream) renew() error {
 	old := st.sub
 	st.sub = sub
 	defer old.Close()
+	st.sub.Notify(st.signal)
 	for {
-		select {
-		case message, ok := <-old.C:
-			if !ok {
-				return nil
-			}
-			if err := st.out.send(st.feed.translate(message)); err != nil {
-				return err
-			}
-		default:
+		message, _ := old.Next()
+		if message == nil {
 			return nil
+		}
+		if err := st.out.send(st.feed.translate(message)); err != nil {
+			return err
 		}
 	}
 }

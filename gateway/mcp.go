@@ -11,6 +11,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/causeway-mcp/causeway/auth"
 	"github.com/causeway-mcp/causeway/federation"
 	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/gateway/telemetry"
@@ -20,8 +21,9 @@ import (
 
 // router is what the edge needs of the federation.
 type router interface {
-	// Check gives federation.ErrNoEndpoint when nothing is registered there.
-	Check(ctx context.Context, e federation.Endpoint) error
+	// Tenant gives the registration that an endpoint is served with, or
+	// federation.ErrNoEndpoint when nothing is registered there.
+	Tenant(ctx context.Context, e federation.Endpoint) (*tenant.Tenant, error)
 	// Handle answers one request.
 	Handle(ctx context.Context, c *federation.Call) (*federation.Reply, error)
 	// Listen opens a listen stream that lives no longer than ctx.
@@ -41,6 +43,12 @@ type edge struct {
 	log     *slog.Logger
 	guard   *guard
 	streams *streams
+	auth    *auth.Authenticator
+	store   tenant.Store // nil where router knows all that there is
+	public  publicURL
+	// open tells that tenants without authentication may be served: nobody else
+	// reaches the listener, or that was acknowledged.
+	open bool
 
 	handshakes *handshakes
 	peers      *peers // nil where this is the only replica
@@ -77,14 +85,17 @@ func newEdge() *edge {
 	return e
 }
 
-// serve answers one HTTP request to an MCP endpoint. client is its address, where
-// that is logged.
-func (e *edge) serve(w http.ResponseWriter, r *http.Request, at federation.Endpoint, client string) {
+// serve answers one HTTP request to the MCP endpoint that is at path. address gives
+// where the client is, behind trusted proxies.
+func (e *edge) serve(w http.ResponseWriter, r *http.Request, at federation.Endpoint, path string, address func() string) {
 	x := &exchange{
-		edge: e, r: r, at: at, start: time.Now(), client: client,
+		edge: e, r: r, at: at, path: path, start: time.Now(), address: address,
 		caller: tenant.Principal{Tenant: at.Tenant},
 		method: methodOther, id: requestID(r.Header),
 		w: w, rc: http.NewResponseController(w),
+	}
+	if e.log.Enabled(r.Context(), slog.LevelDebug) {
+		x.client = address()
 	}
 	x.serve()
 }
@@ -113,13 +124,17 @@ func (x *exchange) run() error {
 		return refuse(http.StatusForbidden, "origin", "Forbidden: this Origin or Host may not use the endpoint")
 	}
 	allowPage(x.w.Header(), x.r)
-	if err := e.router.Check(x.r.Context(), x.at); err != nil {
+	t, err := e.router.Tenant(x.r.Context(), x.at)
+	if err != nil {
 		return err
 	}
 	x.tenant = x.at.Tenant
-	if isPreflight(x.r) {
+	if isPreflight(x.r) { // it carries no token (Fetch standard, 3.3.5)
 		x.preflight()
 		return nil
+	}
+	if err := x.authenticate(t); err != nil {
+		return err
 	}
 	if x.r.Method != http.MethodPost {
 		return x.otherMethod()

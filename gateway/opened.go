@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"crypto/rand"
+	"time"
 
 	"github.com/causeway-mcp/causeway/cache"
 	"github.com/causeway-mcp/causeway/cache/redis"
@@ -32,7 +33,7 @@ func (o *opened) registry(ctx context.Context, cfg *config.Config, deps *Deps, o
 		layered.Close()
 		return nil
 	})
-	opts.Store, opts.StoreDegraded = layered, r.Degraded
+	opts.Store, opts.StoreDegraded, opts.Keys = layered, r.Degraded, r
 	return nil
 }
 
@@ -57,6 +58,7 @@ func (o *opened) shared(cfg *config.Config, deps *Deps, opts *Options) error {
 		return err
 	}
 	o.cleanups.push("shared Redis", func(context.Context) error { return store.Close() })
+	awaitContact(store)
 	responses := redis.NewResponses(store, cache.NewMemory(cfg.Limits.CacheBytes))
 	o.close("cached responses", responses)
 	lists := redis.NewResponses(store, nil)
@@ -79,6 +81,28 @@ func (o *opened) shared(cfg *config.Config, deps *Deps, opts *Options) error {
 		Degraded:    store.Degraded,
 	}
 	return nil
+}
+
+// firstContact is how long a start waits for Redis. Replicas that start together
+// and serve before they reach it would each ask all upstreams for all lists.
+const firstContact = time.Second
+
+// awaitContact waits until Redis was reached, or for a while.
+func awaitContact(store *redis.Store) {
+	reached := make(chan struct{}, 1)
+	defer store.OnRecovered(func() {
+		select {
+		case reached <- struct{}{}:
+		default:
+		}
+	})()
+	if store.Degraded() == "" {
+		return
+	}
+	select {
+	case <-reached:
+	case <-time.After(firstContact):
+	}
 }
 
 // close closes r when the gateway has stopped.

@@ -12,10 +12,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/causeway-mcp/causeway/auth"
 	"github.com/causeway-mcp/causeway/auth/seal"
 	"github.com/causeway-mcp/causeway/cache"
 	"github.com/causeway-mcp/causeway/federation"
 	"github.com/causeway-mcp/causeway/federation/tenant"
+	"github.com/causeway-mcp/causeway/gateway/config"
 	"github.com/causeway-mcp/causeway/gateway/telemetry"
 	"github.com/causeway-mcp/causeway/upstream"
 )
@@ -28,17 +30,20 @@ type Options struct {
 	// AdminListen is the host:port of /metrics, /livez and /readyz; empty for none.
 	AdminListen string
 	// PublicURL is what clients know the gateway by; its origin and host are
-	// allowed. It may be empty.
+	// allowed, and the resources that access tokens are for begin with it. It may be
+	// empty, but tenants that take access tokens are not served then.
 	PublicURL string
 	// AllowedOrigins are further origins (https://app.example.com) whose pages may
 	// call the gateway.
 	AllowedOrigins []string
-	// TrustedProxies are the addresses whose X-Forwarded-For is
-	// believed when a client's address is logged.
+	// TrustedProxies are the addresses whose X-Forwarded-For is believed: where a
+	// client's address is logged, and where its failures to authenticate are counted.
 	TrustedProxies []netip.Prefix
 	// AllowUnauthenticated acknowledges that everybody who reaches a listener that
-	// is not on a loopback address may use all that is registered.
+	// is not on a loopback address may use the tenants without authentication. Without
+	// it they are not served there.
 	AllowUnauthenticated bool
+	Egress               Egress
 	// Version is the gateway's own, for those who ask.
 	Version string
 
@@ -50,6 +55,10 @@ type Options struct {
 	Upstream upstream.Config
 
 	Store tenant.Store
+	// Keys finds the API keys of tenants; nil where there are none.
+	Keys auth.Keys
+	// Secrets opens secrets of registrations; nil where there are none.
+	Secrets func(tenant.Secret) ([]byte, error)
 	// StoreDegraded is Cluster.Degraded for Store; it may be nil.
 	StoreDegraded func() string
 
@@ -115,7 +124,10 @@ type Limits struct {
 	// AskingPerPrincipal those of one principal.
 	Asking, AskingPerPrincipal int
 
-	// ShutdownGrace is how long Stop waits for requests under way.
+	// DrainDelay is how long Stop goes on serving after the gateway has become not
+	// ready, and ShutdownGrace how long it takes at most, with waiting for requests
+	// under way.
+	DrainDelay    time.Duration
 	ShutdownGrace time.Duration
 }
 
@@ -133,7 +145,7 @@ func DefaultOptions() Options {
 			Streams: 20000, StreamsPerPrincipal: 1000, StreamLifetime: 12 * time.Hour,
 			SessionLifetime: 24 * time.Hour, Sessions: 100000, AnswerWait: 5 * time.Minute,
 			Asking: 10000, AskingPerPrincipal: 1000,
-			ShutdownGrace: 25 * time.Second,
+			ShutdownGrace: config.DefaultShutdownGrace,
 		},
 		Federation: federation.DefaultLimits(),
 	}
@@ -157,8 +169,10 @@ func (o *Options) validate() error {
 			f.add(fmt.Sprintf("TrustedProxies[%d]", i), "is no address")
 		}
 	}
-	if !o.AllowUnauthenticated && !isLoopback(o.Listen) {
-		f.add("AllowUnauthenticated", "must be set, since %s is not a loopback address and nothing asks who calls", o.Listen)
+	for i, network := range o.Egress.Allow {
+		if !network.IsValid() {
+			f.add(fmt.Sprintf("Egress.Allow[%d]", i), "is no network")
+		}
 	}
 	f.given("Store", o.Store != nil)
 	f.given("Cache", o.Cache != nil)
@@ -210,6 +224,9 @@ func (l *Limits) validate(f *faults) {
 	f.positive("Asking", int64(l.Asking))
 	f.positive("AskingPerPrincipal", int64(l.AskingPerPrincipal))
 	f.positive("ShutdownGrace", int64(l.ShutdownGrace))
+	if l.DrainDelay < 0 || l.DrainDelay > 0 && l.DrainDelay >= l.ShutdownGrace {
+		f.add("Limits.DrainDelay", "must be less than ShutdownGrace, and not negative")
+	}
 }
 
 // faults collects what is wrong with Options.

@@ -35,7 +35,6 @@ func TestValidate(t *testing.T) {
 		{"addresses", func(o *Options) { o.Listen, o.AdminListen = "127.0.0.1", "127.0.0.1:99999" }, []string{
 			`Listen: "127.0.0.1" is not host:port`,
 			`AdminListen: "127.0.0.1:99999" has no port between 0 and 65535`,
-			`AllowUnauthenticated: must be set, since 127.0.0.1 is not a loopback address and nothing asks who calls`,
 		}},
 		{"public URL", func(o *Options) { o.PublicURL = "gw.example.com" }, []string{`PublicURL: "gw.example.com" is not http:// or https:// with a host`}},
 		{"public URL with a query", func(o *Options) { o.PublicURL = "https://gw.example.com?a=b" }, []string{`PublicURL: "https://gw.example.com?a=b" must have no query and no fragment`}},
@@ -46,9 +45,8 @@ func TestValidate(t *testing.T) {
 			`AllowedOrigins[2]: "https://a.example/x" is not an origin: nothing follows its host and port`,
 		}},
 		{"proxies", func(o *Options) { o.TrustedProxies = make([]netip.Prefix, 1) }, []string{"TrustedProxies[0]: is no address"}},
-		{"open to all", func(o *Options) { o.Listen = "0.0.0.0:8080" }, []string{
-			"AllowUnauthenticated: must be set, since 0.0.0.0:8080 is not a loopback address and nothing asks who calls",
-		}},
+		{"egress", func(o *Options) { o.Egress.Allow = make([]netip.Prefix, 1) }, []string{"Egress.Allow[0]: is no network"}},
+		{"open to all", func(o *Options) { o.Listen = "0.0.0.0:8080" }, nil},
 		{"open to all, acknowledged", func(o *Options) { o.Listen, o.AllowUnauthenticated = ":8080", true }, nil},
 		{"collaborators", func(o *Options) {
 			o.Store, o.Cache, o.Ring, o.Logger, o.Registerer, o.Gatherer = nil, nil, nil, nil, nil, nil

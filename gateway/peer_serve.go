@@ -58,7 +58,8 @@ func (e *edge) servePassed(w http.ResponseWriter, r *http.Request) {
 // runPassed takes the steps of run that are left to the replica that answers. Only
 // the retry of a call is passed on.
 func (x *exchange) runPassed() error {
-	if err := x.edge.router.Check(x.r.Context(), x.at); err != nil {
+	// Who the client is was found out where it sent the request.
+	if _, err := x.edge.router.Tenant(x.r.Context(), x.at); err != nil {
 		return err
 	}
 	x.tenant = x.at.Tenant

@@ -182,6 +182,39 @@ func TestPeerListenerRefusesStrangers(t *testing.T) {
 	}
 }
 
+// A replica has to know where others reach it.
+func TestPeerAddress(t *testing.T) {
+	tests := []struct{ name, listen, address, want, fault string }{
+		{name: "that of the listener", listen: "127.0.0.1:0", want: "127.0.0.1:"},
+		{name: "another one", listen: "127.0.0.1:0", address: "pod-1:7946", want: "pod-1:7946"},
+		{name: "all addresses", listen: "0.0.0.0:0", fault: "set peer.address"},
+		{name: "all addresses, and one to be told", listen: "0.0.0.0:0", address: "10.0.0.7:7946", want: "10.0.0.7:7946"},
+		{name: "none of this machine", listen: "192.0.2.1:1", fault: "listen for other replicas"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			opts := clustered(cache.NewShared(), seal.NewRandom())
+			opts.Cluster.PeerListen, opts.Cluster.PeerAddress = tt.listen, tt.address
+			p, err := newPeers(&opts)
+			if tt.fault != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.fault) {
+					t.Errorf("error %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasPrefix(p.address, tt.want) {
+				t.Errorf("address %s", p.address)
+			}
+			if err := p.close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // passing makes a message to the peer listener as another replica sends it.
 func passing(t *testing.T, g *Gateway, path string, head any, body string) (status int, header http.Header, text string) {
 	t.Helper()

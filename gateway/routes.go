@@ -23,29 +23,33 @@ const plainTimeout = 10 * time.Second
 // publicRoutes mounts the MCP endpoints.
 func publicRoutes(e *edge, trusted []netip.Prefix) http.Handler {
 	mux := newEcho(http.MethodPost, trusted)
-	serve := func(c echo.Context, at federation.Endpoint) error {
-		client := ""
-		if e.log.Enabled(c.Request().Context(), slog.LevelDebug) {
-			client = c.RealIP()
-		}
+	serve := func(c echo.Context, at federation.Endpoint, path string) error {
 		if c.Request().URL.RawQuery != "" {
 			// Several are none of the modes.
 			at.Discovery = tenant.DiscoveryMode(strings.Join(c.QueryParams()["discovery"], ","))
 		}
 		// The writer below Echo's own: the endpoint flushes, hijacks and sets
 		// deadlines itself.
-		e.serve(c.Response().Writer, c.Request(), at, client)
+		e.serve(c.Response().Writer, c.Request(), at, path, c.RealIP)
 		return nil
 	}
 	mux.Any("/mcp", func(c echo.Context) error {
-		return serve(c, federation.Endpoint{Tenant: tenant.DefaultName})
+		return serve(c, federation.Endpoint{Tenant: tenant.DefaultName}, "/mcp")
 	})
 	mux.Any("/t/:tenant/mcp", func(c echo.Context) error {
-		return serve(c, federation.Endpoint{Tenant: c.Param("tenant")})
+		at := federation.Endpoint{Tenant: c.Param("tenant")}
+		return serve(c, at, "/t/"+at.Tenant+"/mcp")
 	})
 	mux.Any("/t/:tenant/u/:alias/mcp", func(c echo.Context) error {
-		return serve(c, federation.Endpoint{Tenant: c.Param("tenant"), Alias: c.Param("alias")})
+		at := federation.Endpoint{Tenant: c.Param("tenant"), Alias: c.Param("alias")}
+		return serve(c, at, "/t/"+at.Tenant+"/u/"+at.Alias+"/mcp")
 	})
+	metadata := func(c echo.Context) error {
+		e.serveMetadata(c.Response().Writer, c.Request())
+		return nil
+	}
+	mux.Any(pathMetadata, metadata)
+	mux.Any(pathMetadata+"/*", metadata)
 	return mux
 }
 

@@ -11,10 +11,10 @@ import (
 	"github.com/causeway-mcp/causeway/upstream/sse"
 )
 
-// takeOver takes an HTTP/1 connection from net/http and leaves the stream to two
-// goroutines of the registry, so that an open stream holds neither a request nor
-// the buffers and the deep stack of a handler. It tells whether the stream is
-// theirs now.
+// takeOver takes an HTTP/1 connection from net/http and leaves the stream to the
+// registry, to one goroutine or two of its own, so that an open stream holds neither a
+// request nor the buffers and the deep stack of a handler. It tells whether the stream
+// is theirs now.
 func (s *streams) takeOver(x *exchange, st *stream) (handed bool, err error) {
 	x.mu.Lock()
 	x.phase, x.status = phaseDone, http.StatusOK
@@ -31,14 +31,23 @@ func (s *streams) takeOver(x *exchange, st *stream) (handed bool, err error) {
 		timeout: s.limits.WriteTimeout,
 		quiet:   x.edge.comment,
 	}
-	gone := make(chan struct{})
-	st.conn, st.out, st.gone = conn, out, gone
+	st.out = out
+	s.mu.Lock()
+	st.conn = conn
+	s.mu.Unlock()
 	head, ack := x.streamHead(out.chunked), st.sub.Ack
-	s.work.Go(func() { watch(conn, gone) })
+	st.sub.Ack = nil
+	work := s.follow
+	if st.feed != nil {
+		gone := make(chan struct{})
+		st.gone = gone
+		s.work.Go(func() { watch(conn, gone) })
+		work = s.run
+	}
 	s.work.Go(func() {
 		defer s.remove(st)
 		if out.begin(head, ack) == nil {
-			s.run(st)
+			work(st)
 		}
 	})
 	return true, nil
@@ -104,6 +113,20 @@ func (c *connection) end(message []byte) {
 // write sends head, one event with the message (or a comment when it is nil) and
 // tail in one go.
 func (c *connection) write(head, message []byte, tail string) error {
+	out := c.frame(head, message, tail)
+	err := c.conn.SetWriteDeadline(writeDeadline(c.timeout, len(out.B)))
+	if err == nil {
+		_, err = c.conn.Write(out.B)
+	}
+	out.Release()
+	return err
+}
+
+// frame puts together what write sends. It is on no stack any more when that is
+// sent.
+//
+//go:noinline
+func (c *connection) frame(head, message []byte, tail string) *mcp.Buffer {
 	event := mcp.GetBuffer(len(message) + eventOverhead)
 	defer event.Release()
 	if message == nil {
@@ -112,7 +135,6 @@ func (c *connection) write(head, message []byte, tail string) error {
 		event.B = sse.AppendEvent(event.B, message)
 	}
 	out := mcp.GetBuffer(len(head) + len(event.B) + 32)
-	defer out.Release()
 	out.B = append(out.B, head...)
 	if c.chunked {
 		out.B = append(strconv.AppendInt(out.B, int64(len(event.B)), 16), "\r\n"...)
@@ -122,11 +144,7 @@ func (c *connection) write(head, message []byte, tail string) error {
 		out.B = append(out.B, "\r\n"...)
 	}
 	out.B = append(out.B, tail...)
-	if err := c.conn.SetWriteDeadline(writeDeadline(c.timeout, len(out.B))); err != nil {
-		return err
-	}
-	_, err := c.conn.Write(out.B)
-	return err
+	return out
 }
 
 // response is the sink of a stream over HTTP/2: an ordinary handler writes it.

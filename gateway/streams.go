@@ -7,10 +7,12 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/causeway-mcp/causeway/auth"
 	"github.com/causeway-mcp/causeway/federation"
 	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/gateway/telemetry"
@@ -45,9 +47,14 @@ type stream struct {
 	born time.Time
 	sub  *federation.Subscription
 	out  sink
-	conn net.Conn        // taken over from net/http; nil on HTTP/2
+	conn net.Conn        // taken over from net/http; nil on HTTP/2; guarded by the registry until it works for the stream
 	gone <-chan struct{} // closed when the client left
 	stop context.CancelFunc
+	// ready has a value when sub may have something to send. A stream that follow works
+	// for has woken instead.
+	ready chan struct{}
+	woken atomic.Bool
+	grant grant
 	// feed is what a GET stream of the handshake era has besides; nil for others.
 	feed *feed
 }
@@ -73,8 +80,8 @@ func newStreams(limits Limits, metrics *telemetry.Metrics, log *slog.Logger) *st
 
 // add takes a place for a stream, or tells why there is none. The caller ends with
 // work.Done.
-func (s *streams) add(p tenant.Principal) (*stream, error) {
-	st := &stream{who: principal{p.Tenant, p.Issuer, p.Subject}, born: time.Now()}
+func (s *streams) add(p tenant.Principal, who *auth.Caller) (*stream, error) {
+	st := &stream{who: principal{p.Tenant, p.Issuer, p.Subject}, born: time.Now(), grant: newGrant(who)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -125,6 +132,9 @@ func (s *streams) drain(ctx context.Context) error {
 	if !s.draining {
 		s.draining = true
 		close(s.quit)
+		for st := range s.live {
+			st.nudge()
+		}
 		if len(s.live) == 0 {
 			close(s.empty)
 		}
@@ -154,40 +164,95 @@ func (s *streams) join(context.Context) error {
 }
 
 // run sends a stream's messages until the client leaves, the federation or the
-// gateway ends it, or its time is over.
+// gateway ends it, or its time is over. Thousands of streams each have the stack of
+// this: what it calls is kept flat, so that a stack need not grow when a message is
+// written.
 func (s *streams) run(st *stream) {
 	timer := time.NewTimer(s.silence(st))
 	defer timer.Stop()
+	st.ready = make(chan struct{}, 1)
+	st.sub.Notify(st.signal)
 	for {
+		message, what := s.next(st, timer.C)
 		var err error
-		select {
-		case message, ok := <-st.sub.C:
-			if !ok {
-				st.out.end(st.sub.End)
-				return
-			}
+		switch what {
+		case stepMessage:
 			err = st.out.send(st.feed.translate(message))
-		case <-st.feed.changed():
-			err = st.renew()
-		case <-timer.C:
-			if s.left(st) <= 0 {
-				st.out.end(st.sub.End)
-				return
-			}
+		case stepSilence:
 			err = st.out.comment()
-		case <-st.feed.over():
+		case stepRenew:
+			err = st.renew()
+		case stepEnd:
 			st.out.end(st.sub.End)
 			return
-		case <-s.quit:
-			st.out.end(st.sub.End)
+		case stepGone:
 			return
-		case <-st.gone:
-			return
+		case stepNothing:
+			continue
 		}
 		if err != nil {
 			return // the client left, or takes nothing
 		}
 		timer.Reset(s.silence(st))
+	}
+}
+
+// step is what a stream does next.
+type step int
+
+const (
+	stepMessage step = iota // sends one
+	stepSilence             // says that it is alive
+	stepRenew               // subscribes anew
+	stepEnd                 // ends the response
+	stepGone                // ends, as the client left
+	stepNothing             // waits on
+)
+
+// next waits for what a stream is to do. silent gives a value when it has been silent
+// for long enough.
+//
+//go:noinline
+func (s *streams) next(st *stream, silent <-chan time.Time) ([]byte, step) {
+	select {
+	case <-st.ready:
+		return st.take()
+	case <-st.feed.changed():
+		return nil, stepRenew
+	case <-silent:
+		if s.left(st) <= 0 {
+			return nil, stepEnd
+		}
+		return nil, stepSilence
+	case <-st.feed.over():
+		return nil, stepEnd
+	case <-st.grant.revoked:
+		return nil, stepEnd
+	case <-s.quit:
+		return nil, stepEnd
+	case <-st.gone:
+		return nil, stepGone
+	}
+}
+
+// take takes what a stream is to send next.
+func (st *stream) take() ([]byte, step) {
+	message, open := st.sub.Next()
+	switch {
+	case message != nil:
+		st.signal() // there may be more
+		return message, stepMessage
+	case !open:
+		return nil, stepEnd
+	}
+	return nil, stepNothing
+}
+
+// signal says that there may be something to send.
+func (st *stream) signal() {
+	select {
+	case st.ready <- struct{}{}:
+	default: // it was said already
 	}
 }
 
@@ -198,7 +263,7 @@ func (s *streams) silence(st *stream) time.Duration {
 
 // left is how long the stream may last from here on.
 func (s *streams) left(st *stream) time.Duration {
-	return min(s.limits.StreamLifetime-time.Since(st.born), st.feed.left())
+	return min(s.limits.StreamLifetime-time.Since(st.born), st.feed.left(), st.grant.left())
 }
 
 // listen opens a listen stream and hands it over to the registry.
@@ -216,7 +281,7 @@ func (x *exchange) listen(ctx context.Context) error {
 // subscribes to, for as long as life lasts.
 func (x *exchange) hold(ctx context.Context, open func(life context.Context, st *stream) error) error {
 	s := x.edge.streams
-	st, err := s.add(x.caller)
+	st, err := s.add(x.caller, x.who)
 	if err != nil {
 		return err
 	}
@@ -227,6 +292,9 @@ func (x *exchange) hold(ctx context.Context, open func(life context.Context, st 
 			s.remove(st)
 		}
 	}()
+	if err := x.stillAllowed(ctx); err != nil {
+		return err
+	}
 	// The stream outlives the handler and the request's context.
 	life := s.ctx
 	if x.span != nil {

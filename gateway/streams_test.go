@@ -25,29 +25,29 @@ import (
 // hub is a fake federation's listen streams.
 type hub struct {
 	mu     sync.Mutex
-	open   map[chan []byte]context.Context
+	open   map[*federation.Queue]context.Context
 	opened chan struct{}
 	closed chan struct{}
 }
 
 func newHub() *hub {
-	return &hub{open: map[chan []byte]context.Context{}, opened: make(chan struct{}, 1000), closed: make(chan struct{}, 1000)}
+	return &hub{open: map[*federation.Queue]context.Context{}, opened: make(chan struct{}, 1000), closed: make(chan struct{}, 1000)}
 }
 
 func (h *hub) listen(ctx context.Context, c *federation.Call) (*federation.Subscription, error) {
 	if c.Endpoint.Tenant == "acme" {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "no")
 	}
-	ch := make(chan []byte, 8)
+	queue := federation.NewQueue(8)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.open[ch] = ctx //nolint:fatcontext // one context for each stream, none around another
+	h.open[queue] = ctx //nolint:fatcontext // one context for each stream, none around another
 	h.opened <- struct{}{}
-	return federation.NewSubscription([]byte(`{"ack":1}`), ch, []byte(`{"end":1}`), func() {
+	return federation.NewSubscription([]byte(`{"ack":1}`), queue, []byte(`{"end":1}`), func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if _, ok := h.open[ch]; ok {
-			delete(h.open, ch)
+		if _, ok := h.open[queue]; ok {
+			delete(h.open, queue)
 			h.closed <- struct{}{}
 		}
 	}), nil
@@ -57,8 +57,8 @@ func (h *hub) listen(ctx context.Context, c *federation.Call) (*federation.Subsc
 func (h *hub) publish(text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for ch := range h.open {
-		ch <- []byte(text)
+	for queue := range h.open {
+		queue.Push([]byte(text))
 	}
 }
 
@@ -336,12 +336,13 @@ func BenchmarkListenStream(b *testing.B) {
 	defer ln.Close()
 	e := newEdge()
 	e.router = &fakeRouter{listen: func(context.Context, *federation.Call) (*federation.Subscription, error) {
-		return federation.NewSubscription([]byte(`{"ack":1}`), make(chan []byte, 64), []byte(`{"end":1}`), func() {}), nil
+		return federation.NewSubscription([]byte(`{"ack":1}`), federation.NewQueue(64), []byte(`{"end":1}`), func() {}), nil
 	}}
 	opts := testOptions()
 	opts.Limits.Streams, opts.Limits.StreamsPerPrincipal = 1<<20, 1<<20
 	s.limits = opts.Limits
 	e.limits, e.metrics, e.log, e.guard, e.streams = opts.Limits, s.metrics, opts.Logger, newGuard(true, "", nil), s
+	e.open = true
 	server := &http.Server{Handler: publicRoutes(e, nil)}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ln) }()

@@ -238,8 +238,12 @@ func TestKeptConnectionsHaveNoOldDeadline(t *testing.T) {
 	})
 }
 
-// subscription is a listen stream of the fake federation.
-func subscription(c chan []byte, closed chan struct{}) *federation.Subscription {
+// subscription is a listen stream of the fake federation. One without a queue has no
+// messages.
+func subscription(c *federation.Queue, closed chan struct{}) *federation.Subscription {
+	if c == nil {
+		c = federation.NewQueue(1)
+	}
 	return federation.NewSubscription([]byte(`{"ack":1}`), c, []byte(`{"end":1}`), func() {
 		select {
 		case <-closed:
@@ -255,39 +259,39 @@ func TestListenStream(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(*Options)
-		feed   func(c chan []byte, g *Gateway)
+		feed   func(c *federation.Queue, g *Gateway)
 		want   []string
 	}{
 		{
 			name: "messages, then the federation ends it",
-			feed: func(c chan []byte, _ *Gateway) {
+			feed: func(c *federation.Queue, _ *Gateway) {
 				time.Sleep(time.Second)
-				c <- []byte(`{"m":1}`)
+				c.Push([]byte(`{"m":1}`))
 				time.Sleep(time.Second)
-				c <- []byte(`{"m":2}`)
-				close(c)
+				c.Push([]byte(`{"m":2}`))
+				c.End()
 			},
 			want: []string{"0 head", `0 {"ack":1}`, `1 {"m":1}`, `2 {"m":2}`, `2 {"end":1}`},
 		},
 		{
 			name: "comments in silence",
-			feed: func(c chan []byte, _ *Gateway) {
+			feed: func(c *federation.Queue, _ *Gateway) {
 				time.Sleep(20 * time.Second)
-				c <- []byte(`{"m":1}`)
+				c.Push([]byte(`{"m":1}`))
 				time.Sleep(16 * time.Second)
-				close(c)
+				c.End()
 			},
 			want: []string{"0 head", `0 {"ack":1}`, "15 :", `20 {"m":1}`, "35 :", `36 {"end":1}`},
 		},
 		{
 			name:   "lifetime",
 			change: func(o *Options) { o.Limits.StreamLifetime = 20 * time.Second },
-			feed:   func(chan []byte, *Gateway) {},
+			feed:   func(*federation.Queue, *Gateway) {},
 			want:   []string{"0 head", `0 {"ack":1}`, "15 :", `20 {"end":1}`},
 		},
 		{
 			name: "shutdown",
-			feed: func(_ chan []byte, g *Gateway) {
+			feed: func(_ *federation.Queue, g *Gateway) {
 				time.Sleep(3 * time.Second)
 				if err := g.edge.streams.drain(context.Background()); err != nil {
 					panic(err)
@@ -300,7 +304,7 @@ func TestListenStream(t *testing.T) {
 		for _, proto := range []string{"HTTP/1.1", "HTTP/1.0"} {
 			t.Run(tt.name+", "+proto, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					c, closed := make(chan []byte), make(chan struct{})
+					c, closed := federation.NewQueue(8), make(chan struct{})
 					p, g := startPiped(t, &fakeRouter{listen: func(context.Context, *federation.Call) (*federation.Subscription, error) {
 						return subscription(c, closed), nil
 					}}, tt.change)
@@ -334,7 +338,7 @@ func TestListenStream(t *testing.T) {
 
 func TestSlowListenerIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, closed := make(chan []byte, 8), make(chan struct{})
+		c, closed := federation.NewQueue(8), make(chan struct{})
 		p, _ := startPiped(t, &fakeRouter{listen: func(context.Context, *federation.Call) (*federation.Subscription, error) {
 			return subscription(c, closed), nil
 		}}, nil)
@@ -343,7 +347,7 @@ func TestSlowListenerIsClosed(t *testing.T) {
 		if _, err := conn.Read(make([]byte, 4096)); err != nil { // the acknowledgement
 			t.Fatal(err)
 		}
-		c <- []byte(`{"m":1}`) // nobody takes it
+		c.Push([]byte(`{"m":1}`)) // nobody takes it
 		<-closed
 		if took := time.Since(began); took < 10*time.Second || took > 11*time.Second {
 			t.Errorf("closed after %v", took)

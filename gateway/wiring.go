@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/causeway-mcp/causeway/auth"
 	"github.com/causeway-mcp/causeway/federation"
 	"github.com/causeway-mcp/causeway/gateway/telemetry"
 	"github.com/causeway-mcp/causeway/upstream"
@@ -33,7 +35,15 @@ func New(opts Options) (*Gateway, error) {
 			return nil, err
 		}
 	}
-	fed, err := newFederation(&opts, budget, metrics, p)
+	transports := opts.Egress.transports()
+	fed, err := newFederation(&opts, budget, metrics, p, transports)
+	var who *auth.Authenticator
+	if err == nil {
+		who, err = newAuthenticator(&opts, transports)
+		if err != nil {
+			err = errors.Join(err, fed.Close(context.Background()))
+		}
+	}
 	if err != nil {
 		if p != nil {
 			err = errors.Join(err, p.close(context.Background()))
@@ -41,6 +51,17 @@ func New(opts Options) (*Gateway, error) {
 		return nil, err
 	}
 	g := newGateway(opts, fed, budget, metrics)
+	g.edge.auth = who
+	g.cleanups.push("authentication", func(context.Context) error {
+		who.Close()
+		transports.Close()
+		return nil
+	})
+	stop := opts.Store.Watch(context.Background(), g.edge.changed)
+	g.cleanups.push("watch of registrations", func(context.Context) error {
+		stop()
+		return nil
+	})
 	if p != nil {
 		g.join(p)
 	}
@@ -50,12 +71,11 @@ func New(opts Options) (*Gateway, error) {
 
 // newFederation makes the federation and, through it, the clients of upstreams.
 // peers may be nil.
-func newFederation(opts *Options, budget *mcp.Budget, metrics *telemetry.Metrics, p *peers) (*federation.Federation, error) {
+func newFederation(opts *Options, budget *mcp.Budget, metrics *telemetry.Metrics, p *peers, transports *egress.Transports) (*federation.Federation, error) {
 	tracer := opts.Tracer
 	if tracer == nil {
 		tracer = noop.NewTracerProvider().Tracer("")
 	}
-	transports := egress.New(egress.Options{})
 	deps := upstream.Deps{
 		Logger:  opts.Logger,
 		Tracer:  opts.Tracer,
@@ -90,6 +110,19 @@ func newFederation(opts *Options, budget *mcp.Budget, metrics *telemetry.Metrics
 		Counters: opts.Counters,
 
 		QuotaFailClosed: opts.QuotaFailClosed,
+	})
+}
+
+// newAuthenticator makes what finds out who calls.
+func newAuthenticator(opts *Options, transports *egress.Transports) (*auth.Authenticator, error) {
+	return auth.New(auth.Options{
+		Keys:    opts.Keys,
+		Secrets: opts.Secrets,
+		Client: func(private bool) *http.Client {
+			return transports.Fetcher(egress.FetchOptions{Private: private})
+		},
+		Registerer: opts.Registerer,
+		Logger:     opts.Logger,
 	})
 }
 

@@ -10,10 +10,12 @@ import (
 	"strings"
 )
 
-// Methods that are measured.
+// Methods that are measured, and what else clients or the gateway send.
 const (
-	methodCall = "tools/call"
-	methodList = "tools/list"
+	methodCall     = "tools/call"
+	methodList     = "tools/list"
+	methodListen   = "subscriptions/listen"
+	methodDiscover = "server/discover"
 )
 
 // firstID is the first request's id. All ids have as many digits, so that a

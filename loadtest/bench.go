@@ -250,7 +250,7 @@ func once(ctx context.Context, addr string, r *request) (int, error) {
 	if err := cn.c.SetDeadline(time.Now().Add(grace)); err != nil {
 		return 0, err
 	}
-	cl := &client{conn: cn, request: r, wire: slices.Clone(r.bytes), next: firstID}
+	cl := &client{conns: []*conn{cn}, request: r, wire: slices.Clone(r.bytes), next: firstID}
 	return cl.first()
 }
 
@@ -352,7 +352,7 @@ func (b *bench) measureOnce(ctx context.Context, m measurement, c int, s *system
 	if err != nil {
 		return sample{}, 0, err
 	}
-	got, err := generate(ctx, at.addr, r, c, b.options.duration, func() (time.Duration, bool) { return cpuTime(s.pids[m.upstream]) })
+	got, err := generate(ctx, []string{at.addr}, r, c, b.options.duration, func() (time.Duration, bool) { return cpuTime(s.pids[m.upstream]) })
 	if err == nil && got.rate == 0 {
 		err = fmt.Errorf("no answer within %v", b.options.duration)
 	}

@@ -49,6 +49,18 @@ func startUpstream(t *testing.T, sse bool) string {
 	return srv.Listener.Addr().String()
 }
 
+// serveTools starts an upstream in this process, and gives it with its address.
+func serveTools(t *testing.T, tools []tool) (*upstream, string) {
+	t.Helper()
+	u, err := newUpstream(tools, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(u)
+	t.Cleanup(srv.Close)
+	return u, srv.Listener.Addr().String()
+}
+
 // The generator finds every answer right through the bare reverse proxy.
 func TestGenerate(t *testing.T) {
 	tests := []struct {
@@ -74,7 +86,7 @@ func TestGenerate(t *testing.T) {
 			if r.list != nil {
 				r.list.size = size
 			}
-			got, err := generate(t.Context(), at.addr, r, tt.clients, 100*time.Millisecond, noCPU)
+			got, err := generate(t.Context(), []string{at.addr}, r, tt.clients, 100*time.Millisecond, noCPU)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -118,7 +130,7 @@ func TestGenerateFails(t *testing.T) {
 			defer srv.Close()
 			addr := srv.Listener.Addr().String()
 			r := newRequest(endpoint{addr: addr, path: "/mcp"}, methodCall, madeUpCatalogue().first(1))
-			_, err = generate(t.Context(), addr, r, 1, 10*time.Second, noCPU)
+			_, err = generate(t.Context(), []string{addr}, r, 1, 10*time.Second, noCPU)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want one with %q", err, tt.want)
 			}
@@ -169,7 +181,7 @@ func TestGenerateSent(t *testing.T) {
 	defer srv.Close()
 	addr := srv.Listener.Addr().String()
 	r := newRequest(endpoint{addr: addr, path: "/mcp"}, methodCall, madeUpCatalogue().first(1))
-	got, err := generate(t.Context(), addr, r, 3, 20*time.Millisecond, noCPU)
+	got, err := generate(t.Context(), []string{addr}, r, 3, 20*time.Millisecond, noCPU)
 	if err != nil || got.sent != had.Load() || got.sent < 3 {
 		t.Errorf("%d sent (%v), the server had %d", got.sent, err, had.Load())
 	}

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"strconv"
 )
 
@@ -71,22 +69,11 @@ func (b *bench) countOther(ctx context.Context) error {
 
 // askCount asks an upstream for one of its counts.
 func askCount(ctx context.Context, addr, path string) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, grace)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+path, nil)
+	text, err := get(ctx, "http://"+addr+path, 64)
 	if err != nil {
 		return 0, err
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, 64))
-	if err != nil {
-		return 0, err
-	}
-	n, err := strconv.ParseInt(string(text), 10, 64)
+	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		return 0, fmt.Errorf("count of %s: %w", addr, err)
 	}

@@ -22,24 +22,19 @@ type sample struct {
 	sent     int64         // all requests, also those that do not count
 }
 
-// generate is the closed loop: each of c clients has a connection of its own and
-// sends its next request when the last one's answer was read and checked. What
+// generate is the closed loop: each of c clients has a connection of its own to
+// each address, takes them in turn, and sends its next request when the last one's
+// answer was read and checked. What
 // was sent after the warm-up and answered within d counts; the sample has no more
-// than how many were sent when nothing was. The first wrong answer fails the measurement. cpu gives the processor time that the system has
-// used so far, or false.
-func generate(ctx context.Context, addr string, r *request, c int, d time.Duration, cpu func() (time.Duration, bool)) (sample, error) {
+// than how many were sent when nothing was. The first wrong answer fails the
+// measurement. cpu gives the processor time that the system has used so far, or
+// false.
+func generate(ctx context.Context, addrs []string, r *request, c int, d time.Duration, cpu func() (time.Duration, bool)) (sample, error) {
 	clients := make([]*client, c)
 	for i := range clients {
-		cn, err := dial(ctx, addr)
-		if err != nil {
-			return sample{}, err
-		}
-		defer cn.c.Close()
-		if err := cn.c.SetDeadline(time.Now().Add(warmUp + d + grace)); err != nil {
-			return sample{}, err
-		}
-		clients[i] = &client{conn: cn, request: r, wire: slices.Clone(r.bytes), next: clientID(i), times: make([]time.Duration, 0, 1<<16)}
-		if _, err := clients[i].first(); err != nil {
+		clients[i] = &client{request: r, wire: slices.Clone(r.bytes), next: clientID(i), times: make([]time.Duration, 0, 1<<16)}
+		defer clients[i].close()
+		if err := clients[i].connect(ctx, addrs, warmUp+d+grace); err != nil {
 			return sample{}, err
 		}
 	}
@@ -89,17 +84,46 @@ func clientID(i int) int64 { return firstID + int64(i)*1_000_000 }
 
 // client is one client of the closed loop.
 type client struct {
-	conn    *conn
+	conns   []*conn // that it takes in turn
 	request *request
 	wire    []byte // the request's bytes, with this client's id
 	next    int64
 	times   []time.Duration
 }
 
+// connect connects the client for a time, and sends one request to each address.
+func (c *client) connect(ctx context.Context, addrs []string, life time.Duration) error {
+	for _, addr := range addrs {
+		cn, err := dial(ctx, addr)
+		if err != nil {
+			return err
+		}
+		c.conns = append(c.conns, cn)
+		if err := cn.c.SetDeadline(time.Now().Add(life)); err != nil {
+			return err
+		}
+	}
+	for range addrs {
+		if _, err := c.first(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *client) close() {
+	for _, cn := range c.conns {
+		_ = cn.c.Close() // the server may have closed it first
+	}
+}
+
+// conn gives the connection whose turn it is.
+func (c *client) conn() *conn { return c.conns[c.next%int64(len(c.conns))] }
+
 // first sends one request, looks at the whole of its answer, and gives its size.
 func (c *client) first() (int, error) {
 	digits := c.request.setID(c.wire, c.next)
-	resp, err := c.conn.roundTrip(c.wire)
+	resp, err := c.conn().roundTrip(c.wire)
 	if err != nil {
 		return 0, err
 	}
@@ -114,8 +138,9 @@ func (c *client) loop(ctx context.Context, start, end time.Time) error {
 			return nil
 		}
 		digits := c.request.setID(c.wire, c.next)
+		cn := c.conn()
 		c.next++
-		resp, err := c.conn.roundTrip(c.wire)
+		resp, err := cn.roundTrip(c.wire)
 		got := time.Now()
 		if err != nil {
 			return err

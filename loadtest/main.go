@@ -16,6 +16,12 @@
 //
 //	go run ./loadtest -only discovery -out loadtest/RESULTS.md
 //
+// Another kind of run measures several replicas that share a Redis, which it starts
+// too: calls, the fan-out of notifications, and the memory of open listen streams.
+//
+//	go run ./loadtest cluster
+//	go run ./loadtest cluster -streams 1000 -out loadtest/RESULTS.md
+//
 // It may import every package of the module, and imports the index of tools alone:
 // else what it measures is the program that users run.
 package main
@@ -40,6 +46,9 @@ const (
 	cmdServers  = "servers"
 )
 
+// cmdCluster is the subcommand that measures several replicas.
+const cmdCluster = "cluster"
+
 func main() { os.Exit(run()) }
 
 func run() int {
@@ -53,6 +62,8 @@ func run() int {
 		err = serveProxies(ctx, args[1:], os.Stdin, os.Stdout)
 	case len(args) > 0 && args[0] == cmdServers:
 		err = serveServers(ctx, args[1:], os.Stdin, os.Stdout)
+	case len(args) > 0 && args[0] == cmdCluster:
+		err = measureCluster(ctx, args[1:], os.Stdout, os.Stderr)
 	default:
 		err = measure(ctx, args, os.Stdout, os.Stderr)
 	}
@@ -86,7 +97,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	only := fs.String("only", "", "systems and measurements, separated by commas ("+strings.Join(selectable(), ", ")+"); empty means all")
 	fs.StringVar(&o.catalogue, "catalogue", "../shared/toolsearch/catalogue.json", "file of real tools; when it is missing, tools of like size are made up")
 	fs.StringVar(&o.causeway, "causeway", "", "the causeway binary; empty means that it is built from this module")
-	fs.StringVar(&o.out, "out", "", "also write the report to this file")
+	fs.StringVar(&o.out, "out", "", "also write the report to this file, in the place of its own part there")
 	if err := fs.Parse(args); err != nil {
 		return nil, flag.ErrHelp // fs has told why
 	}
@@ -145,7 +156,7 @@ func measure(ctx context.Context, args []string, stdout, stderr io.Writer) (err 
 		return err
 	}
 	if o.out != "" {
-		if err := os.WriteFile(o.out, []byte(text), 0o644); err != nil {
+		if err := writePart(o.out, text); err != nil {
 			return err
 		}
 	}

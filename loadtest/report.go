@@ -56,7 +56,7 @@ func (r *report) text() (string, error) {
 // markdown writes the report.
 func (r *report) markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Load test\n\nMade by `%s`.\n\n", strings.Join(append([]string{"go run ./loadtest"}, r.options.args...), " "))
+	fmt.Fprintf(&b, headingBench+"\n\nMade by `%s`.\n\n", strings.Join(append([]string{"go run ./loadtest"}, r.options.args...), " "))
 	b.WriteString("| | |\n|---|---|\n")
 	for _, f := range r.facts {
 		fmt.Fprintf(&b, "| %s | %s |\n", f.name, f.value)

@@ -229,10 +229,8 @@ func (b *bench) startCauseway(ctx context.Context) (*system, error) {
 // startGateway builds the gateway, where that is wanted, and starts it with these
 // tenants. It gives its address.
 func (b *bench) startGateway(ctx context.Context, name string, tenants []byte) (c *child, addr string, err error) {
-	if b.options.causeway == "" {
-		if b.options.causeway, err = buildCauseway(ctx, b.dir); err != nil {
-			return nil, "", err
-		}
+	if b.options.causeway, err = b.binary(ctx); err != nil {
+		return nil, "", err
 	}
 	ports, err := freePorts(2)
 	if err != nil {
@@ -244,11 +242,24 @@ func (b *bench) startGateway(ctx context.Context, name string, tenants []byte) (
 	if err := os.WriteFile(file, conf, 0o600); err != nil {
 		return nil, "", err
 	}
-	cmd := exec.Command(b.options.causeway, "serve", "--config", file)
-	// The file alone is to count.
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CAUSEWAY_") })
-	c, _, err = b.startChild(name, cmd, 0)
+	c, _, err = b.startChild(name, serveCommand(b.options.causeway, file), 0)
 	return c, addr, err
+}
+
+// binary gives the gateway's binary: one that was named, or one that is built.
+func (b *bench) binary(ctx context.Context) (string, error) {
+	if b.options.causeway != "" {
+		return b.options.causeway, nil
+	}
+	return buildCauseway(ctx, b.dir)
+}
+
+// serveCommand makes the command that runs the gateway with a configuration, and
+// with nothing but that.
+func serveCommand(bin, file string) *exec.Cmd {
+	cmd := exec.Command(bin, "serve", "--config", file)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CAUSEWAY_") })
+	return cmd
 }
 
 // causewayConf leaves everything at its default but the log: no other system

@@ -33,6 +33,8 @@ type upstream struct {
 	info     string // the member of results that says who it is
 	sse      bool   // answers calls as an event stream
 	requests atomic.Int64
+	// announcer makes the list change and tells of it; nil for a list that stays.
+	announcer *announcer
 }
 
 // serveUpstream is the subcommand "upstream".
@@ -41,6 +43,7 @@ func serveUpstream(ctx context.Context, args []string, stdin io.Reader, stdout i
 	count := fs.Int("tools", 20, "how many tools")
 	file := fs.String("catalogue", "", "file of real tools")
 	sse := fs.Bool("sse", false, "answer calls as an event stream")
+	announce := fs.Bool("announce", false, "change the list when asked to, and tell who listens")
 	handshake := fs.Bool("handshake", false, "speak revision "+handshakeVersion)
 	if err := fs.Parse(args); err != nil {
 		return err
@@ -50,10 +53,13 @@ func serveUpstream(ctx context.Context, args []string, stdin io.Reader, stdout i
 		return err
 	}
 	var handler http.Handler
-	if *handshake {
-		handler, err = newHandshakeUpstream(cat.first(*count))
-	} else {
-		handler, err = newUpstream(cat.first(*count), *sse)
+	switch tools := cat.first(*count); {
+	case *handshake:
+		handler, err = newHandshakeUpstream(tools)
+	case *announce:
+		handler, err = newAnnouncingUpstream(tools)
+	default:
+		handler, err = newUpstream(tools, *sse)
 	}
 	if err != nil {
 		return err
@@ -79,10 +85,13 @@ func newUpstream(tools []tool, sse bool) (*upstream, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := &upstream{names: names, sse: sse, info: serverInfo}
-	u.list = fmt.Appendf(nil, `{"resultType":"complete","tools":[%s],"ttlMs":%d,"cacheScope":"public",%s}`,
-		bytes.Join(raws, []byte(",")), listTTL, serverInfo)
-	return u, nil
+	return &upstream{names: names, sse: sse, info: serverInfo, list: listResult(raws)}, nil
+}
+
+// listResult makes the result of tools/list.
+func listResult(tools [][]byte) []byte {
+	return fmt.Appendf(nil, `{"resultType":"complete","tools":[%s],"ttlMs":%d,"cacheScope":"public",%s}`,
+		bytes.Join(tools, []byte(",")), listTTL, serverInfo)
 }
 
 // message is what the upstreams look at of a request or notification.
@@ -90,7 +99,8 @@ type message struct {
 	ID     json.RawMessage `json:"id"` // empty for a notification
 	Method string          `json:"method"`
 	Params struct {
-		Name string `json:"name"`
+		Name          string          `json:"name"`
+		Notifications json.RawMessage `json:"notifications"` // of subscriptions/listen
 	} `json:"params"`
 }
 
@@ -108,6 +118,9 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, strconv.FormatInt(u.requests.Load(), 10))
 		return
 	}
+	if u.announcer.control(w, r) {
+		return
+	}
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		w.WriteHeader(http.StatusMethodNotAllowed)
@@ -117,6 +130,9 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	req, err := readMessage(w, r)
 	if err != nil || len(req.ID) == 0 {
 		http.Error(w, `{"jsonrpc":"2.0","error":{"code":-32600,"message":"not a request"}}`, http.StatusBadRequest)
+		return
+	}
+	if u.announcer.answer(w, r, &req) {
 		return
 	}
 	switch req.Method {
@@ -133,14 +149,19 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case methodList:
 		respond(w, req.ID, "result", u.list)
-	case "server/discover":
-		respond(w, req.ID, "result", fmt.Appendf(nil,
-			`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":%d,"cacheScope":"public",%s}`, listTTL, u.info))
+	case methodDiscover:
+		respond(w, req.ID, "result", discoverResult("{}", u.info))
 	default:
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusNotFound)
 		_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"unknown method"}}`, req.ID)
 	}
+}
+
+// discoverResult makes the result of server/discover, with the capability tools.
+func discoverResult(tools, info string) []byte {
+	return fmt.Appendf(nil, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":%s},"ttlMs":%d,"cacheScope":"public",%s}`,
+		tools, listTTL, info)
 }
 
 func envelope(id json.RawMessage, member string, value []byte) []byte {
@@ -163,9 +184,19 @@ func respond(w http.ResponseWriter, id json.RawMessage, member string, value []b
 
 // stream answers as the Go SDK does: one event, one write, one flush.
 func stream(w http.ResponseWriter, id json.RawMessage, result []byte) {
+	beginStream(w)
+	_ = sendEvent(w, envelope(id, "result", result)) // a client that left is no error
+}
+
+func beginStream(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-cache, no-transform")
-	event := append([]byte("event: message\ndata: "), envelope(id, "result", result)...)
-	_, _ = w.Write(append(event, "\n\n"...))
-	_ = http.NewResponseController(w).Flush()
+}
+
+func sendEvent(w http.ResponseWriter, message []byte) error {
+	event := append([]byte("event: message\ndata: "), message...)
+	if _, err := w.Write(append(event, "\n\n"...)); err != nil {
+		return err
+	}
+	return http.NewResponseController(w).Flush()
 }

@@ -57,8 +57,8 @@ type fixedHeader struct{ contentType, accept, userAgent []string }
 // every request fail with ClassConnect.
 func New(conf Config, transports *egress.Transports, deps Deps) *Client {
 	conf.fill()
-	times := egress.Settings{ConnectTimeout: conf.ConnectTimeout, IdleTimeout: conf.IdleTimeout}
-	return newClient(conf, transports.Calls(times), transports.Listens(times), deps)
+	settings := conf.egress()
+	return newClient(conf, transports.Calls(settings), transports.Listens(settings), deps)
 }
 
 func newClient(conf Config, calls, listens pool, deps Deps) *Client {
@@ -103,6 +103,11 @@ func (conf *Config) fill() {
 	if conf.Era == "" {
 		conf.Era = EraAuto
 	}
+}
+
+// egress says how the server is dialled.
+func (conf *Config) egress() egress.Settings {
+	return egress.Settings{Checked: conf.Checked, ConnectTimeout: conf.ConnectTimeout, IdleTimeout: conf.IdleTimeout}
 }
 
 func fill[T int | int64 | time.Duration](field *T, value T) {

@@ -39,11 +39,11 @@ func Connect(conf Config, transports *egress.Transports, deps Deps) Doer {
 // newLegacySSE makes a client of a handshake server over HTTP+SSE, with transports
 // of its own.
 func newLegacySSE(conf Config, transports *egress.Transports, deps Deps) *Legacy {
-	times := egress.Settings{ConnectTimeout: conf.ConnectTimeout, IdleTimeout: conf.IdleTimeout}
+	settings := conf.egress()
 	var server *sseServer
 	l := NewLegacy(conf, func(ctx context.Context, in incoming) (link, error) { return server.open(ctx, in) }, deps)
 	deps.Logger = l.log
-	server = newSSEServer(&l.conf, transports.Calls(times), transports.Listens(times), deps)
+	server = newSSEServer(&l.conf, transports.Calls(settings), transports.Listens(settings), deps)
 	l.shut = server.close
 	return l
 }

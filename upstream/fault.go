@@ -26,6 +26,7 @@ type fault struct {
 	status  int  // of ClassStatus
 	unsent  bool // of ClassConnect: nothing of the request went out
 	slow    bool // of ClassConnect: the connection was not made in time
+	blocked bool // of ClassConnect: the address may not be reached, also not later
 	callers bool // of ClassTimeout: it was the caller's own deadline
 }
 
@@ -62,9 +63,18 @@ func (r *Response) unanswered(ctx context.Context, err error) *fault {
 	if egress.NotSent(err) {
 		f.unsent, f.Retryable = true, true
 	}
-	var dial *egress.DialError
-	f.slow = errors.As(err, &dial) && dial.Timeout()
+	f.undialled(err)
+	if f.blocked {
+		f.Retryable = false
+	}
 	return f
+}
+
+// undialled notes what the error of a round trip tells about the connection.
+func (f *fault) undialled(err error) {
+	dial, ok := errors.AsType[*egress.DialError](err)
+	f.slow = ok && dial.Timeout()
+	_, f.blocked = errors.AsType[*egress.BlockedError](err)
 }
 
 // unread makes the fault of an answer that could not be read to its end.

@@ -180,7 +180,7 @@ func repeatable(method string) bool {
 func (f *fault) worthRetry(method string) bool {
 	switch f.Class {
 	case ClassConnect:
-		return (repeatable(method) || f.unsent) && !f.slow
+		return (repeatable(method) || f.unsent) && !f.slow && !f.blocked
 	case ClassInterrupted:
 		return repeatable(method)
 	case ClassStatus:

@@ -212,8 +212,7 @@ func unsentOr(ctx context.Context, err error) error {
 		return cause
 	}
 	f := &fault{Error: Error{Class: ClassConnect, Err: err}, unsent: egress.NotSent(err)}
-	var dial *egress.DialError
-	f.slow = errors.As(err, &dial) && dial.Timeout()
+	f.undialled(err)
 	return &linkError{f}
 }
 

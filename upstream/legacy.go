@@ -78,8 +78,8 @@ func NewLegacy(conf Config, links linkMaker, deps Deps) *Legacy {
 // ClassConnect.
 func NewLegacyHTTP(conf Config, transports *egress.Transports, deps Deps) *Legacy {
 	conf.fill()
-	times := egress.Settings{ConnectTimeout: conf.ConnectTimeout, IdleTimeout: conf.IdleTimeout}
-	return newLegacyHTTP(conf, transports.Calls(times), transports.Listens(times), deps)
+	settings := conf.egress()
+	return newLegacyHTTP(conf, transports.Calls(settings), transports.Listens(settings), deps)
 }
 
 func newLegacyHTTP(conf Config, calls, listens pool, deps Deps) *Legacy {

@@ -192,7 +192,7 @@ func (l *Legacy) failure(method string, err error) *fault {
 	f.Alias = l.conf.Alias
 	switch f.Class {
 	case ClassTimeout, ClassInterrupted, ClassConnect:
-		f.Retryable = f.Retryable || f.unsent || mayRepeat(method)
+		f.Retryable = !f.blocked && (f.Retryable || f.unsent || mayRepeat(method))
 	case ClassStatus:
 		f.Retryable = f.Retryable || f.unsent || f.status >= 500 && mayRepeat(method)
 	case ClassOverloaded:

@@ -25,6 +25,9 @@ type Config struct {
 	URL           string
 	// Process is the program to start in place of URL; nil for servers over HTTP.
 	Process *Process
+	// Checked is set where URL was not chosen by the operator: it leads to public
+	// addresses only, and to those of egress.Options.AllowPrivate.
+	Checked bool
 	Era     Era // EraAuto
 
 	ConnectTimeout time.Duration // DefaultConnectTimeout

@@ -36,6 +36,9 @@ func runCheck(ctx context.Context, args []string, _ io.Reader, stdout, stderr io
 		writeFaults(stderr, *files.path, err)
 		return exitFailure
 	}
+	for _, w := range cfg.Warnings() {
+		fmt.Fprintf(stderr, "warning: %s\n", w)
+	}
 	fmt.Fprintf(stdout, "OK: %s, %s\n", plural(len(cfg.Tenants), "tenant"), plural(countUpstreams(cfg), "upstream"))
 	return exitOK
 }
@@ -44,7 +47,7 @@ func runCheck(ctx context.Context, args []string, _ io.Reader, stdout, stderr io
 func checkSecrets(cfg *config.Config) error {
 	var all config.Faults
 	_, keys := cfg.SealKeys(os.LookupEnv)
-	for _, err := range []error{keys, cfg.CheckConnections(os.LookupEnv), cfg.CheckVariables(os.LookupEnv)} {
+	for _, err := range []error{keys, cfg.CheckConnections(os.LookupEnv), cfg.CheckIssuers(os.LookupEnv), cfg.CheckVariables(os.LookupEnv)} {
 		var faults config.Faults
 		if errors.As(err, &faults) {
 			all = append(all, faults...)

@@ -116,7 +116,10 @@ func (d *demonstration) startGateway(ctx context.Context) error {
 	info, _ := debug.ReadBuildInfo()
 	registered := &tenant.Tenant{Name: tenant.DefaultName, Separator: "_"}
 	for _, sample := range d.samples.Upstreams() {
-		u := tenant.Upstream{Alias: sample.Alias, URL: sample.URL, Prefix: tenant.PrefixAlias, Description: sample.Description}
+		u := tenant.Upstream{
+			Alias: sample.Alias, URL: sample.URL, Prefix: tenant.PrefixAlias, Description: sample.Description,
+			ManagedBy: tenant.ManagedByFile, // they are on loopback addresses
+		}
 		u.Version = u.Digest()
 		registered.Upstreams = append(registered.Upstreams, u)
 	}

@@ -42,6 +42,7 @@ func commands() []command {
 		{"tools", "list the tools of an MCP server", runTools},
 		{"call", "call a tool of an MCP server", runCall},
 		{"check", "read a configuration file and tell all that is wrong with it", runCheck},
+		{"key", "make, list or delete API keys", runKey},
 		{"registry", "export or import what is registered in the store", runRegistry},
 		{"healthcheck", "ask a gateway on this machine whether it is ready", runHealthcheck},
 		{"version", "print the version and what it was built from", runVersion},
@@ -107,6 +108,37 @@ func writeUsage(w io.Writer, cmds []command) {
 		fmt.Fprintf(w, "  %-12s %s\n", c.name, c.summary)
 	}
 	fmt.Fprint(w, "\nRun \"causeway help <command>\" for a command's flags.\n")
+}
+
+// runOneOf is a subcommand that has subcommands of its own; about is a sentence or
+// more.
+func runOneOf(ctx context.Context, name, about string, cmds []command, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	usage := func(w io.Writer) {
+		fmt.Fprintf(w, "%s\n\nUsage:\n\n  causeway %s <command> [flags]\n\nCommands:\n\n", about, name)
+		for _, c := range cmds {
+			fmt.Fprintf(w, "  %-12s %s\n", c.name, c.summary)
+		}
+		fmt.Fprintf(w, "\nRun \"causeway %s <command> -h\" for a command's flags.\n", name)
+	}
+	if len(args) == 0 {
+		usage(stderr)
+		return exitUsage
+	}
+	switch args[0] {
+	case "help", "-h", "-help", "--help":
+		usage(stdout)
+		return exitOK
+	}
+	var names []string
+	for _, c := range cmds {
+		if c.name == args[0] {
+			return c.run(ctx, args[1:], stdin, stdout, stderr)
+		}
+		names = append(names, c.name)
+	}
+	last := len(names) - 1
+	fmt.Fprintf(stderr, "causeway %s: unknown command %q: it has %s and %s\n", name, args[0], strings.Join(names[:last], ", "), names[last])
+	return exitUsage
 }
 
 // newFlags makes the flag set of one subcommand. operands is what follows the

@@ -32,45 +32,29 @@ func registryCommands() []command {
 	}
 }
 
-// runRegistry is `causeway registry`, which has subcommands of its own.
+// runRegistry is `causeway registry`.
 func runRegistry(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	usage := func(w io.Writer) {
-		fmt.Fprint(w, "Exports and imports the registry: the tenants, upstreams and API keys that are kept\n"+
-			"in the store, besides the tenants of the configuration file.\n\nUsage:\n\n  causeway registry <command> [flags]\n\nCommands:\n\n")
-		for _, c := range registryCommands() {
-			fmt.Fprintf(w, "  %-12s %s\n", c.name, c.summary)
-		}
-		fmt.Fprint(w, "\nRun \"causeway registry <command> -h\" for a command's flags.\n")
-	}
-	if len(args) == 0 {
-		usage(stderr)
-		return exitUsage
-	}
-	switch args[0] {
-	case "help", "-h", "-help", "--help":
-		usage(stdout)
-		return exitOK
-	}
-	for _, c := range registryCommands() {
-		if c.name == args[0] {
-			return c.run(ctx, args[1:], stdin, stdout, stderr)
-		}
-	}
-	fmt.Fprintf(stderr, "causeway registry: unknown command %q: it has export and import\n", args[0])
-	return exitUsage
+	return runOneOf(ctx, "registry", "Exports and imports the registry: the tenants, upstreams and API keys that are kept\n"+
+		"in the store, besides the tenants of the configuration file.",
+		registryCommands(), args, stdin, stdout, stderr)
 }
 
-// registryFlags are what both have.
+// storeFlags are what all commands have that open the registry.
+type storeFlags struct {
+	set    *flag.FlagSet
+	config *configFlags
+}
+
+// registryFlags are what export and import have.
 type registryFlags struct {
-	set      *flag.FlagSet
-	config   *configFlags
+	storeFlags
 	file     *string
 	revision *uint64
 }
 
 func newRegistryFlags(name, about, file, revision string) *registryFlags {
 	fs := newFlags("registry "+name, "", about)
-	return &registryFlags{fs, addConfigFlags(fs), fs.String("file", "-", file), fs.Uint64("revision", 0, revision)}
+	return &registryFlags{storeFlags{fs, addConfigFlags(fs)}, fs.String("file", "-", file), fs.Uint64("revision", 0, revision)}
 }
 
 // expect gives the revision that --revision names, or tenant.Any without it.
@@ -86,15 +70,15 @@ func (f *registryFlags) expect() uint64 {
 
 // open opens the registry of the configuration. Where it cannot be opened stderr
 // says why.
-func (f *registryFlags) open(ctx context.Context, stderr io.Writer) (*gateway.Registry, bool) {
+func (f *storeFlags) open(ctx context.Context, stderr io.Writer) (*gateway.Registry, *config.Config, bool) {
 	cfg, err := f.config.loader().Load(*f.config.path)
 	if err != nil {
 		writeFaults(stderr, *f.config.path, err)
-		return nil, false
+		return nil, nil, false
 	}
 	if cfg.StoreType() == config.StoreMemory {
 		f.fail(stderr, errors.New("the configuration keeps the registry in memory (store.type: memory), where no other process reaches it"))
-		return nil, false
+		return nil, nil, false
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	r, err := gateway.OpenRegistry(ctx, cfg, os.LookupEnv, log)
@@ -107,10 +91,10 @@ func (f *registryFlags) open(ctx context.Context, stderr io.Writer) (*gateway.Re
 	case err != nil:
 		f.fail(stderr, err)
 	}
-	return r, err == nil
+	return r, cfg, err == nil
 }
 
-func (f *registryFlags) fail(stderr io.Writer, err error) {
+func (f *storeFlags) fail(stderr io.Writer, err error) {
 	fmt.Fprintf(stderr, "causeway %s: %v\n", f.set.Name(), err)
 }
 
@@ -121,7 +105,7 @@ func runRegistryExport(ctx context.Context, args []string, _ io.Reader, stdout, 
 	if code, ok := parseFlags(f.set, args, 0, 0, stdout, stderr); !ok {
 		return code
 	}
-	r, ok := f.open(ctx, stderr)
+	r, _, ok := f.open(ctx, stderr)
 	if !ok {
 		return exitFailure
 	}
@@ -186,7 +170,7 @@ func runRegistryImport(ctx context.Context, args []string, stdin io.Reader, stdo
 		f.fail(stderr, err)
 		return exitFailure
 	}
-	r, ok := f.open(ctx, stderr)
+	r, _, ok := f.open(ctx, stderr)
 	if !ok {
 		return exitFailure
 	}

@@ -90,8 +90,16 @@ func (r *reloader) apply(data []byte, digest [sha256.Size]byte) {
 	for _, key := range config.NeedRestart(r.started, next) {
 		r.log.Warn("a changed key takes effect with a restart only", "file", r.path, "key", key)
 	}
+	r.warn(next)
 	r.tenants.Replace(next.Tenants)
 	r.log.Info("configuration reloaded", "file", r.path, "tenants", len(next.Tenants), "upstreams", countUpstreams(next))
+}
+
+// warn logs what is valid and most likely not meant.
+func (r *reloader) warn(cfg *config.Config) {
+	for _, w := range cfg.Warnings() {
+		r.log.Warn("configuration", "file", r.path, "warning", w.String())
+	}
 }
 
 // refuse logs all faults.

@@ -83,6 +83,7 @@ func serve(ctx context.Context, hangups <-chan os.Signal, r *reloader) (err erro
 		return err
 	}
 	r.log.Info("configuration read", "file", r.path, "tenants", len(r.started.Tenants), "upstreams", countUpstreams(r.started))
+	r.warn(r.started)
 	if len(r.started.Tenants) == 0 {
 		r.log.Warn("the configuration has no tenants, so nothing can be used", "file", r.path)
 	}

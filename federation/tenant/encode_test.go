@@ -50,7 +50,8 @@ func mustBeFull(t *testing.T, path string, v reflect.Value) {
 func full() *tenant.Tenant {
 	one := valid()
 	one.Revision, one.ManagedBy = 1753664523000000, "store"
-	one.Auth.Issuers[0].Introspection.ClientSecret = tenant.Secret{Env: "E", File: "f", Sealed: "k1.AA"}
+	is := &one.Auth.Issuers[0]
+	is.Private, is.Introspection.ClientSecret = true, tenant.Secret{Env: "E", File: "f", Sealed: "k1.AA"}
 	u := &one.Upstreams[0]
 	u.Version, u.ManagedBy = "v", "store"
 	u.Process = &tenant.Process{Command: []string{"c"}, Dir: "d", Env: []tenant.Variable{{Name: "N", Value: "v", FromEnv: "E", FromFile: "f"}}}
@@ -143,7 +144,7 @@ func TestDecodeSnapshot(t *testing.T) {
 			"revision: must be an integer that is not negative\ntenants[0].upstreams[0].sessions.shared: must be true or false\n" +
 				"tenants[0].upstreams[0].sessions.idle: must be a duration such as 2s or 1m30s\ntenants[0].upstreams[0].cache.listTTL: must be a duration such as 2s or 1m30s\n" +
 				"keys[0].hash: must be a string in base64\nkeys[0].expires: must be a time such as 2026-07-28T12:00:00Z"},
-		{"free names", `{"version":1,"tenants":[{"name":"a","auth":{"implies":{"x":["y"],"x":["z"],"w q":7}}},{"name":"b","auth":{"implies":[]}}]}`,
+		{"free names", `{"version":1,"tenants":[{"name":"a","auth":{"mode":"keys","implies":{"x":["y"],"x":["z"],"w q":7}}},{"name":"b","auth":{"implies":[]}}]}`,
 			"tenants[0].auth.implies.x: is there twice\ntenants[0].auth.implies[\"w q\"]: must be a list\ntenants[1].auth.implies: must be an object"},
 		{"meaning", `{"version":1,"tenants":[{"name":"a","upstreams":[{"alias":"call","url":"x"},{"alias":"p","process":{"command":["rm"]}}]},{"name":"a"}],"keys":[{"id":"k","tenant":"b","subject":"s","hash":"` + hash + `"}]}`,
 			"tenants[0].upstreams[1].process: programs come from the configuration file only\ntenants[0].upstreams[0].alias: \"call\" is reserved\n" +

@@ -11,8 +11,9 @@ import (
 // Stored gives a copy of a tenant as registries keep it: with a separator and
 // prefixes where none are set, ManagedBy "store", each upstream's Version its
 // Digest, and Revision 0, which the registry sets. The error is Faults. A program is
-// refused: who may start programs on this machine is said by its configuration file
-// alone.
+// refused, and so are references to secrets and issuers at private addresses: who may
+// start programs on this machine, read what it has and reach what is beside it is said
+// by its configuration file alone.
 func Stored(t *Tenant) (*Tenant, error) {
 	stored, faults := storedTenant(t)
 	return stored, faults.err()
@@ -24,6 +25,7 @@ func storedTenant(t *Tenant) (*Tenant, Faults) {
 	t.Separator = cmp.Or(t.Separator, "_")
 	t.Upstreams = slices.Clone(t.Upstreams)
 	var faults Faults
+	faults.storedAuth(&t.Auth)
 	for i := range t.Upstreams {
 		u := &t.Upstreams[i]
 		u.ManagedBy = ManagedByStore

@@ -40,6 +40,9 @@ func check(t *Tenant) Faults {
 		v.add("discovery."+f.Path, "%s", f.Message)
 	}
 	v.quota("limits.principal", t.Limits.Principal)
+	who := &checker{}
+	who.auth(&t.Auth)
+	v.below("auth", who.Faults)
 	aliases := make(map[string]int, len(t.Upstreams))
 	for i := range t.Upstreams {
 		v.upstream(fmt.Sprintf("upstreams[%d]", i), &t.Upstreams[i], i, aliases)

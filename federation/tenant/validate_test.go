@@ -29,7 +29,6 @@ func valid() *tenant.Tenant {
 				TenantClaim: "org", TenantValue: "Acme", ScopeClaim: "permissions", Algorithms: []string{"ES256"},
 				JWKSURL:       "https://idp.example.com/keys",
 				Introspection: &tenant.Introspection{URL: "https://idp.example.com/introspect", ClientID: "causeway", ClientSecret: tenant.Secret{Sealed: "k1.AA"}},
-				Private:       true,
 			}},
 		},
 		Upstreams: []tenant.Upstream{{
@@ -114,6 +113,39 @@ func TestValidate(t *testing.T) {
 			`policy.default: "" must be allow or deny`, "policy.rules[0].name: is required", `policy.rules[0].effect: "maybe" must be allow or deny`,
 			`policy.rules[2].name: "r" is that of policy.rules[1] too`,
 		}},
+		{"modes", func(one *tenant.Tenant) { one.Auth = tenant.Auth{Mode: "basic"} }, []string{`auth.mode: "basic" must be none, oauth or keys`}},
+		{"keys", func(one *tenant.Tenant) { one.Auth = tenant.Auth{Mode: tenant.AuthKeys, Scopes: []string{"a"}} }, nil},
+		{"nobody is asked", func(one *tenant.Tenant) { one.Auth.Mode = "" }, []string{
+			"auth.mode: none asks for no scopes; oauth and keys do", "auth.issuers: are for the mode oauth",
+		}},
+		{"no issuer", func(one *tenant.Tenant) { one.Auth.Issuers = nil }, []string{"auth.issuers: must name an issuer whose tokens are accepted"}},
+		{"issuers", func(one *tenant.Tenant) {
+			a := &one.Auth
+			a.Issuers = append(a.Issuers, a.Issuers[0], tenant.Issuer{Issuer: "http://127.0.0.1:1/?x", TenantValue: "a"},
+				tenant.Issuer{Issuer: "http://127.0.0.1:1", Private: true, JWKSURL: "http://u:hush@h/", Algorithms: []string{"HS256", "ES256", "ES256", "none"}})
+			a.Issuers[2].Introspection = &tenant.Introspection{URL: "http://h/", ClientSecret: tenant.Secret{Env: "A", Sealed: "hush"}}
+		}, []string{
+			`auth.issuers[1].issuer: "https://idp.example.com/" is that of issuers[0] too`,
+			"auth.issuers[1].introspection: issuers[0] has it too: an opaque token does not say which of them to ask",
+			"auth.issuers[2].issuer: must be an https URL; http is for an issuer that is private",
+			"auth.issuers[2].issuer: must not have a query",
+			"auth.issuers[2].tenantValue: is what a tenantClaim must hold, and there is none",
+			"auth.issuers[2].introspection.url: must be an https URL; http is for an issuer that is private",
+			"auth.issuers[2].introspection.clientID: is required",
+			"auth.issuers[2].introspection.clientSecret: must be one of env, file and, in a registry, sealed",
+			"auth.issuers[2].introspection: issuers[0] has it too: an opaque token does not say which of them to ask",
+			"auth.issuers[3].jwksURL: must not hold a user or password",
+			`auth.issuers[3].algorithms[0]: "HS256" must be one of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA`,
+			`auth.issuers[3].algorithms[2]: "ES256" is there twice`,
+			`auth.issuers[3].algorithms[3]: "none" must be one of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA`,
+		}},
+		{"scopes", func(one *tenant.Tenant) {
+			one.Auth.Scopes = []string{"a b", "offline_access"}
+			one.Auth.Implies = map[string][]string{"": {"x"}, "y": {"\""}}
+		}, []string{
+			`auth.scopes[0]: "a b" is not a scope`, `auth.scopes[1]: "offline_access" is for the issuer alone and never needed by a resource`,
+			`auth.implies[""]: is not a scope`, `auth.implies.y[0]: "\"" is not a scope`,
+		}},
 		{"program", func(one *tenant.Tenant) {
 			one.Upstreams[0] = tenant.Upstream{Alias: "p", Prefix: "alias", Process: &tenant.Process{
 				Command: []string{"npx", "x"}, Dir: "d", Env: []tenant.Variable{{Name: "A", Value: "secret"}},
@@ -150,6 +182,22 @@ func TestValidate(t *testing.T) {
 				t.Errorf("faults (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestStoredAuth holds that who writes a registry gets at nothing of this machine.
+func TestStoredAuth(t *testing.T) {
+	one := valid()
+	is := &one.Auth.Issuers[0]
+	is.Private = true
+	for _, secret := range []tenant.Secret{{Env: "KEY"}, {File: "/etc/passwd"}} {
+		is.Introspection.ClientSecret = secret
+		_, err := tenant.Stored(one)
+		want := "auth.issuers[0].private: issuers at private addresses come from the configuration file only\n" +
+			"auth.issuers[0].introspection.clientSecret: references come from the configuration file only; a registry keeps sealed secrets"
+		if err == nil || err.Error() != want {
+			t.Errorf("%+v: %v, want\n%s", secret, err, want)
+		}
 	}
 }
 

@@ -64,8 +64,10 @@ type Config struct {
 	// TrustedProxies are the addresses whose forwarding headers are believed.
 	TrustedProxies []netip.Prefix
 	// AllowUnauthenticated acknowledges that tenants without authentication are
-	// served on an address that other machines can reach.
+	// served on an address that other machines can reach. Without it those of the
+	// registry are refused there, as those of Tenants are by Validate.
 	AllowUnauthenticated bool
+	Egress               Egress
 	Log                  Log
 	Server               Server
 	Limits               Limits
@@ -97,7 +99,8 @@ type Server struct {
 	IdleTimeout   time.Duration // until an unused connection is closed; 2 min
 	WriteTimeout  time.Duration // for a client to take one event; 10 s
 	KeepAlive     time.Duration // between comments on a silent event stream; 15 s
-	ShutdownGrace time.Duration // for requests under way when the process ends; 25 s
+	DrainDelay    time.Duration // from not being ready to taking no more requests when the process ends; none
+	ShutdownGrace time.Duration // for that and for requests under way; 25 s
 }
 
 // Limits bound what the process holds, and what a tenant may use that sets no

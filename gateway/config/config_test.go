@@ -68,10 +68,12 @@ func TestExample(t *testing.T) {
 		},
 		AllowedOrigins: []string{"https://app.example.com"},
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")},
+		Egress:         config.Egress{Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd12:3456::1/128")}},
 		Log:            config.Log{Level: slog.LevelInfo, Format: config.FormatJSON},
 		Server: config.Server{
 			HeaderTimeout: 10 * time.Second, BodyTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
-			WriteTimeout: 10 * time.Second, KeepAlive: 15 * time.Second, ShutdownGrace: 25 * time.Second,
+			WriteTimeout: 10 * time.Second, KeepAlive: 15 * time.Second,
+			DrainDelay: 3 * time.Second, ShutdownGrace: 25 * time.Second,
 		},
 		Limits: config.Limits{
 			Header: 64 << 10, Body: 4 << 20, Message: 32 << 20, Depth: 256, BufferedBytes: 512 << 20, CacheBytes: 64 << 20,
@@ -92,6 +94,7 @@ func TestExample(t *testing.T) {
 		Tenants: []*tenant.Tenant{
 			{
 				Name: "default", Separator: "_",
+				Auth: tenant.Auth{Mode: tenant.AuthNone},
 				Upstreams: []tenant.Upstream{
 					{
 						Alias: "weather", URL: "http://127.0.0.1:7001/mcp", Prefix: tenant.PrefixAlias, ManagedBy: "file",
@@ -113,6 +116,22 @@ func TestExample(t *testing.T) {
 			},
 			{
 				Name: "acme", Separator: "__", PageSize: 200,
+				Auth: tenant.Auth{
+					Mode: tenant.AuthOAuth, Scopes: []string{"mcp"}, Implies: map[string][]string{"admin": {"mcp", "read"}},
+					Issuers: []tenant.Issuer{
+						{
+							Issuer: "https://idp.example.com", Audiences: []string{"api://causeway"}, GroupsClaim: "realm_access.roles",
+							TenantClaim: "org", TenantValue: "acme-corp", ScopeClaim: "permissions", Algorithms: []string{"RS256", "ES256"},
+							JWKSURL: "https://idp.example.com/keys",
+						},
+						{
+							Issuer: "http://10.0.0.7:9000", Private: true,
+							Introspection: &tenant.Introspection{
+								URL: "http://10.0.0.7:9000/introspect", ClientID: "causeway", ClientSecret: tenant.Secret{Env: "IDP_SECRET"},
+							},
+						},
+					},
+				},
 				Limits: tenant.Limits{
 					Quota: tenant.Quota{CallsPerMinute: 6000, InFlight: 200}, ListenStreams: 500,
 					Principal: tenant.Quota{CallsPerMinute: 600, InFlight: 20},
@@ -192,6 +211,8 @@ func TestValues(t *testing.T) {
 			func(c *config.Config) any { return c.Tenants[1].Limits }, tenant.Limits{Quota: tenant.Quota{InFlight: 9}, ListenStreams: 2}},
 		{"allowed on all addresses", "listen: :8080\nallowUnauthenticated: true\ntenants: [{name: a}]",
 			func(c *config.Config) any { return c.Listen }, ":8080"},
+		{"reachable with authentication", "listen: :8080\ntenants: [{name: a, auth: {mode: keys}}]", func(c *config.Config) any { return c.Listen }, ":8080"},
+		{"reachable without tenants", "listen: :8080", func(c *config.Config) any { return c.Listen }, ":8080"},
 		{"IPv6 loopback", "listen: '[::1]:8080'\ntenants: [{name: a}]", func(c *config.Config) any { return c.Listen }, "[::1]:8080"},
 		{"sessions of their own", up("sessions: perPrincipal"), func(c *config.Config) any { return c.Tenants[0].Upstreams[1].Sessions.Shared }, false},
 		{"program in a directory of its own", "tenants: [{name: a, upstreams: [{alias: b, command: [x], dir: /srv}]}]",

@@ -58,6 +58,7 @@ func TestFaultsOfYAML(t *testing.T) {
 // TestFaultsOfKeys holds keys that this version does not know.
 func TestFaultsOfKeys(t *testing.T) {
 	tests := []faultCase{
+		{"drain delay", "server: {drainDelay: 1m}", []string{"server.drainDelay: 1m0s must be less than shutdownGrace, 25s (line 1)"}},
 		{"unknown key", "listen: 'localhost:1'\nspeed: 9", []string{"speed: unknown key (line 2)"}},
 		{"unknown key like a known one", "public_url: x", []string{`public_url: unknown key; did you mean "publicURL"? (line 1)`}},
 		{"unknown key that is no word", "\"a b\": 1", []string{`["a b"]: unknown key (line 1)`}},
@@ -67,12 +68,11 @@ func TestFaultsOfKeys(t *testing.T) {
 			"listen: duplicate key; the first is on line 1 (line 4)",
 		}},
 		{"later keys", "admin: {token: {env: X}}\n" +
-			"tenants:\n- name: a\n  policy: {}\n  toolsets: []\n  hosts: []\n  auth: {issuers: []}", []string{
+			"tenants:\n- name: a\n  policy: {}\n  toolsets: []\n  hosts: []", []string{
 			"admin.token: not supported by this version (line 1)",
 			"tenants[0].policy: not supported by this version (line 4)",
 			"tenants[0].toolsets: not supported by this version (line 5)",
 			"tenants[0].hosts: not supported by this version (line 6)",
-			"tenants[0].auth.issuers: not supported by this version (line 7)",
 		}},
 		{"discovery", "tenants: [{name: a, discovery: {mode: fast, pinned: ['', '[a']}}]", []string{
 			`tenants[0].discovery.mode: "fast" must be full, search or auto (line 1)`,
@@ -82,8 +82,8 @@ func TestFaultsOfKeys(t *testing.T) {
 		{"later keys of an upstream", up("auth: {mode: bearer}"), []string{
 			"tenants[0].upstreams[1].auth: not supported by this version (line 7)",
 		}},
-		{"auth mode", "tenants: [{name: a, auth: {mode: oauth}}]", []string{
-			`tenants[0].auth.mode: "oauth" is not supported by this version; the only mode is "none" (line 1)`,
+		{"auth mode", "tenants: [{name: a, auth: {mode: basic}}]", []string{
+			`tenants[0].auth.mode: "basic" must be none, oauth or keys (line 1)`,
 		}},
 	}
 	for _, tt := range tests {
@@ -131,13 +131,10 @@ func TestFaultsOfTypes(t *testing.T) {
 func TestFaultsOfProcess(t *testing.T) {
 	tests := []faultCase{
 		{"listen", "listen: '8080'", []string{`listen: "8080" must be host:port, such as 127.0.0.1:8080 or :8080 (line 1)`}},
-		{"reachable without tenants", "listen: ':8080'", []string{
-			`listen: ":8080" can be reached from other machines, and tenants have no authentication (auth.mode: none): listen on a loopback address, or acknowledge it with allowUnauthenticated: true (line 1)`,
-		}},
 		{"listen on no port", "admin: {listen: '127.0.0.1:http'}", []string{`admin.listen: "127.0.0.1:http" must be host:port, such as 127.0.0.1:8080 or :8080 (line 1)`}},
 		{"both on one address", "listen: 127.0.0.1:9090", []string{`admin.listen: "127.0.0.1:9090" is the address of listen too`}},
 		{"reachable without authentication", "listen: 0.0.0.0:8080\ntenants: [{name: a}]", []string{
-			`listen: "0.0.0.0:8080" can be reached from other machines, and tenants have no authentication (auth.mode: none): listen on a loopback address, or acknowledge it with allowUnauthenticated: true (line 1)`,
+			`listen: "0.0.0.0:8080" can be reached from other machines, and a tenant has no authentication (auth.mode: none): listen on a loopback address, or acknowledge it with allowUnauthenticated: true (line 1)`,
 		}},
 		{"public URL", "publicURL: ftp://x", []string{"publicURL: must be an http or https URL such as https://mcp.example.com (line 1)"}},
 		{"public URL with a password", "publicURL: https://u:hush@x/", []string{"publicURL: must not hold a user or password (line 1)"}},
@@ -150,6 +147,12 @@ func TestFaultsOfProcess(t *testing.T) {
 		{"proxies", "trustedProxies: [proxy, 10.0.0.0/40]", []string{
 			`trustedProxies[0]: "proxy" must be an address such as 10.1.2.3 or a network such as 10.0.0.0/8 (line 1)`,
 			`trustedProxies[1]: "10.0.0.0/40" must be an address such as 10.1.2.3 or a network such as 10.0.0.0/8 (line 1)`,
+		}},
+		{"egress", "egress: {allow: [internal, 10.0.0.0/40], trustProxy: maybe, deny: []}", []string{
+			`egress.allow[0]: "internal" must be an address such as 10.1.2.3 or a network such as 10.0.0.0/8 (line 1)`,
+			`egress.allow[1]: "10.0.0.0/40" must be an address such as 10.1.2.3 or a network such as 10.0.0.0/8 (line 1)`,
+			`egress.trustProxy: must be true or false, not a string (line 1)`,
+			`egress.deny: unknown key (line 1)`,
 		}},
 		{"log", "log: {level: loud, format: xml}", []string{
 			`log.level: "loud" must be debug, info, warn or error (line 1)`,
@@ -355,7 +358,9 @@ func TestValidate(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"", "listen: ':1'", up("tags: [a]", "timeouts: {call: 1s}"), "a: &a [*a]", "a: &x {b: 1}\nc: {<<: *x}",
-		"keys: [{id: k, secret: {env: A}}]", "{\"a\": [1, 2.5, true, null]}", "limits: {body: 4MiB}", "- ? a\n  : b", "a: |\n  x\n%TAG",
+		"keys: [{id: k, secret: {env: A}}]", "{\"a\": [1, 2.5, true, null]}", "limits: {body: 4MiB}",
+		keyed("redis: {url: 'rediss://u@h:1/0?addr=i:2', mode: sentinel, master: m, tls: {ca: a}}\npeer: {listen: ':9', address: 'h:1'}"),
+		keyed("store: {type: redis, url: {env: A}, password: {file: b}}"), "- ? a\n  : b", "a: |\n  x\n%TAG",
 	} {
 		f.Add([]byte(s))
 	}

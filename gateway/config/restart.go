@@ -27,6 +27,7 @@ func NeedRestart(started, next *Config) []string {
 	differ("allowedOrigins", started.AllowedOrigins, next.AllowedOrigins)
 	differ("trustedProxies", started.TrustedProxies, next.TrustedProxies)
 	differ("allowUnauthenticated", started.AllowUnauthenticated, next.AllowUnauthenticated)
+	eachField("egress.", started.Egress, next.Egress, differ)
 	differ("log.level", started.Log.Level, next.Log.Level)
 	differ("log.format", started.Log.Format, next.Log.Format)
 	eachField("server.", started.Server, next.Server, differ)

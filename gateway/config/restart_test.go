@@ -25,13 +25,14 @@ func TestNeedRestart(t *testing.T) {
 	other := config.Default()
 	other.Listen, other.Admin.Listen, other.DataDir = "localhost:1", "localhost:2", "/elsewhere"
 	other.AllowUnauthenticated, other.Log.Level, other.Store.AllowVolatile = true, -4, true
+	other.Egress.TrustProxy = true
 	want := []string{
 		"listen", "publicURL", "admin.listen", "store.dataDir",
 		"store.type", "store.url", "store.mode", "store.username", "store.password", "store.tls", "store.prefix", "store.allowVolatile",
 		"redis.url", "redis.mode", "redis.master", "redis.username", "redis.password", "redis.tls",
 		"redis.prefix", "redis.timeout", "redis.limits", "peer.listen", "peer.address", "keys", "allowedOrigins", "trustedProxies",
-		"allowUnauthenticated", "log.level", "log.format",
-		"server.headerTimeout", "server.bodyTimeout", "server.idleTimeout", "server.writeTimeout", "server.keepAlive", "server.shutdownGrace",
+		"allowUnauthenticated", "egress.allow", "egress.trustProxy", "log.level", "log.format",
+		"server.headerTimeout", "server.bodyTimeout", "server.idleTimeout", "server.writeTimeout", "server.keepAlive", "server.drainDelay", "server.shutdownGrace",
 		"limits.header", "limits.body", "limits.message", "limits.depth", "limits.bufferedBytes", "limits.cacheBytes",
 		"limits.pageSize", "limits.pages", "limits.items", "limits.listBytes", "limits.instructions", "limits.inFlight", "limits.listenStreams",
 		"limits.listenQueue", "limits.watches", "limits.streams", "limits.streamsPerPrincipal",

@@ -23,7 +23,7 @@ func isLater(path string) bool {
 	switch string(generic) {
 	case "admin.token",
 		"tenants[].hosts", "tenants[].policy", "tenants[].toolsets",
-		"tenants[].auth.issuers", "tenants[].auth.scopes", "tenants[].upstreams[].auth":
+		"tenants[].upstreams[].auth":
 		return true
 	}
 	return false
@@ -43,7 +43,8 @@ func (d *decoder) config(n *node, c *Config) {
 		"admin": func(n *node, path string) {
 			d.object(n, path, fields{"listen": d.str(&c.Admin.Listen)})
 		},
-		"store": func(n *node, path string) { d.store(n, path, c) },
+		"egress": func(n *node, path string) { d.egress(n, path, &c.Egress) },
+		"store":  func(n *node, path string) { d.store(n, path, c) },
 		"redis": func(n *node, path string) {
 			c.Redis = &Redis{}
 			d.redis(n, path, c.Redis)
@@ -93,6 +94,7 @@ func (d *decoder) server(n *node, path string, s *Server) {
 		"idleTimeout":   d.duration(&s.IdleTimeout),
 		"writeTimeout":  d.duration(&s.WriteTimeout),
 		"keepAlive":     d.duration(&s.KeepAlive),
+		"drainDelay":    d.duration(&s.DrainDelay),
 		"shutdownGrace": d.duration(&s.ShutdownGrace),
 	})
 }
@@ -152,7 +154,7 @@ func (d *decoder) tenant(n *node, path string) *tenant.Tenant {
 		"name":      d.str(&t.Name),
 		"separator": d.str(&t.Separator),
 		"pageSize":  d.count(&t.PageSize),
-		"auth":      d.auth,
+		"auth":      d.auth(&t.Auth),
 		"limits": func(n *node, path string) {
 			d.object(n, path, fields{
 				"callsPerMinute": d.count(&t.Limits.CallsPerMinute),
@@ -176,19 +178,6 @@ func (d *decoder) tenant(n *node, path string) *tenant.Tenant {
 		},
 	})
 	return t
-}
-
-// auth accepts the one mode that this version has.
-func (d *decoder) auth(n *node, path string) {
-	d.object(n, path, fields{
-		"mode": func(n *node, path string) {
-			var mode string
-			d.str(&mode)(n, path)
-			if n.kind == kindString && mode != "none" {
-				d.fault(n, path, `%q is not supported by this version; the only mode is "none"`, mode)
-			}
-		},
-	})
 }
 
 // prefix reads an address or a network in CIDR form.

@@ -1,15 +1,20 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/causeway-mcp/causeway/upstream"
 )
+
+// DefaultShutdownGrace is what server.shutdownGrace is where it is not set.
+const DefaultShutdownGrace = 25 * time.Second
 
 // Validate checks what the values mean, for a Config that was not read from a
 // file. The error is Faults.
@@ -48,6 +53,9 @@ func (c *Config) validate() Faults {
 	if c.Log.Format != FormatText && c.Log.Format != FormatJSON {
 		v.fault("log.format", "%q must be text or json", c.Log.Format)
 	}
+	if grace := cmp.Or(c.Server.ShutdownGrace, DefaultShutdownGrace); c.Server.DrainDelay > 0 && c.Server.DrainDelay >= grace {
+		v.fault("server.drainDelay", "%s must be less than shutdownGrace, %s", c.Server.DrainDelay, grace)
+	}
 	v.keys(c.Keys)
 	v.store(c)
 	v.redis(c)
@@ -55,8 +63,8 @@ func (c *Config) validate() Faults {
 	v.limits(&c.Limits)
 	v.callTimes("timeouts", c.Timeouts.Call, c.Timeouts.CallMax, upstream.DefaultCallTimeout, upstream.DefaultCallMax)
 	v.tenants(c)
-	if _, _, err := net.SplitHostPort(c.Listen); err == nil && !c.AllowUnauthenticated && !IsLoopback(c.Listen) {
-		v.fault("listen", "%q can be reached from other machines, and tenants have no authentication (auth.mode: none): "+
+	if _, _, err := net.SplitHostPort(c.Listen); err == nil && !c.AllowUnauthenticated && !IsLoopback(c.Listen) && c.openTenant() {
+		v.fault("listen", "%q can be reached from other machines, and a tenant has no authentication (auth.mode: none): "+
 			"listen on a loopback address, or acknowledge it with allowUnauthenticated: true", c.Listen)
 	}
 	return v.faults

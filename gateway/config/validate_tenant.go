@@ -32,6 +32,7 @@ func (v *checker) tenants(c *Config) {
 		if t.PageSize > maxPageSize {
 			v.fault(path+".pageSize", "%d must be at most %d", t.PageSize, maxPageSize)
 		}
+		v.auth(path+".auth", t, c)
 		for _, f := range t.Discovery.Check() {
 			v.fault(path+".discovery."+f.Path, "%s", f.Message)
 		}

@@ -1,6 +1,7 @@
 package gatewaytest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -23,6 +25,10 @@ const (
 	checkInterval = 50 * time.Millisecond
 	checkTimeout  = 5 * time.Second
 )
+
+// HeaderReplica is the header that the balancer puts into a response: the index of the
+// replica that has answered.
+const HeaderReplica = "X-Replica"
 
 // Balancer sends every request to another replica than the one before, in turns.
 // It leaves out those that are not ready, goes on to the next one only when a
@@ -100,10 +106,17 @@ func (b *Balancer) Served() []int64 {
 
 var errNoReplica = errors.New("no replica is ready")
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements http.RoundTripper. It reads the whole request first, so that
+// each attempt has a body of its own, which the transport may go on with when the
+// answer has begun.
 func (b *Balancer) RoundTrip(req *http.Request) (*http.Response, error) {
+	var body []byte
 	if req.Body != nil {
 		defer req.Body.Close()
+		var err error
+		if body, err = io.ReadAll(req.Body); err != nil {
+			return nil, err
+		}
 	}
 	for range b.replicas {
 		i, ok := b.pick()
@@ -116,8 +129,10 @@ func (b *Balancer) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		attempt := req.Clone(req.Context())
 		attempt.URL.Scheme, attempt.URL.Host = target.Scheme, target.Host
-		if req.Body != nil && req.Body != http.NoBody {
-			attempt.Body = io.NopCloser(req.Body) // the next attempt may need it
+		attempt.Body, attempt.ContentLength = http.NoBody, int64(len(body))
+		if len(body) > 0 {
+			attempt.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+			attempt.Body, _ = attempt.GetBody()
 		}
 		res, err := b.transport.RoundTrip(attempt)
 		if refused(err) {
@@ -126,6 +141,7 @@ func (b *Balancer) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		if err == nil {
 			b.served[i].Add(1)
+			res.Header.Set(HeaderReplica, strconv.Itoa(i))
 		}
 		return res, err
 	}

@@ -39,7 +39,7 @@ func build() (string, error) {
 		return "", fmt.Errorf("build the gateway: %w", err)
 	}
 	defer os.RemoveAll(work)
-	args := []string{"build", "-trimpath", "-o", filepath.Join(work, "causeway")}
+	args := []string{"build", "-o", filepath.Join(work, "causeway")}
 	name := "causeway"
 	if raceEnabled {
 		args, name = append(args, "-race"), "causeway-race"

@@ -18,6 +18,7 @@ const MaxIdleTimeout = 2 * time.Minute
 // dying connection. When the server says `Keep-Alive: timeout=N`, the idle time
 // becomes one second less than N.
 type Pool struct {
+	gate    *gate // nil where any address may be reached
 	build   func(idle time.Duration) *http.Transport
 	current atomic.Pointer[http.Transport]
 	seen    atomic.Int64 // the idle time of the latest announcement; 0 before the first
@@ -26,14 +27,23 @@ type Pool struct {
 	idle time.Duration
 }
 
-func newPool(idle time.Duration, build func(time.Duration) *http.Transport) *Pool {
-	p := &Pool{build: build, idle: idle}
+func newPool(g *gate, idle time.Duration, build func(time.Duration) *http.Transport) *Pool {
+	p := &Pool{gate: g, build: build, idle: idle}
 	p.current.Store(build(idle))
 	return p
 }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements http.RoundTripper. Where the pool is checked, the error holds
+// a *BlockedError for an address that may not be reached.
 func (p *Pool) RoundTrip(req *http.Request) (*http.Response, error) {
+	if p.gate != nil {
+		admitted, err := p.gate.admit(req)
+		if err != nil {
+			closeBody(req)
+			return nil, err
+		}
+		req = admitted
+	}
 	resp, err := p.current.Load().RoundTrip(req)
 	if err != nil {
 		return nil, err
