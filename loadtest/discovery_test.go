@@ -109,9 +109,7 @@ func TestAliasOf(t *testing.T) {
 	}
 }
 
-// A run of discovery alone replaces its section, and leaves the rest of the report as
-// it is.
-func TestDiscoverySection(t *testing.T) {
+func TestDiscoveryReport(t *testing.T) {
 	d := &discovery{
 		servers: 70, tools: 527, full: 400_000, list: 3000, search: 1500, details: 1500, median: 6000, most: 12_000,
 		searches: 1000, p50: time.Millisecond, p99: 2 * time.Millisecond,
@@ -120,11 +118,9 @@ func TestDiscoverySection(t *testing.T) {
 				goal: indexGoal{500 * time.Millisecond, 2 * time.Millisecond}},
 		},
 	}
-	out := filepath.Join(t.TempDir(), "RESULTS.md")
-	r := &report{options: &options{args: []string{"-only", "discovery"}, only: selection{measurements: []string{measureDiscovery}}, out: out}, facts: []fact{{"cores", "2"}}, notes: []string{"busy"}, discovery: d}
-	alone, err := r.text()
-	if err != nil || !strings.HasPrefix(alone, discoveryHeading+"\n\nMade by `go run ./loadtest -only discovery`.") {
-		t.Fatalf("%v: %s", err, alone)
+	text := d.markdown(&report{options: &options{args: []string{"-only", "discovery"}}, facts: []fact{{"cores", "2"}}, notes: []string{"busy"}})
+	if !strings.HasPrefix(text, headingDiscovery+"\n\nMade by `go run ./loadtest -only discovery`.") || len(splitParts(text)) != 1 {
+		t.Errorf("it begins with %.200s", text)
 	}
 	for _, want := range []string{
 		"| cores | 2 |", "Note: busy.", "70 servers with 527 tools",
@@ -135,21 +131,9 @@ func TestDiscoverySection(t *testing.T) {
 		"- build for 1000 tools: 30 ms, the goal is at most 500 ms: reached",
 		"- memory for 1000 tools: 4.00 MB for 1,000, the goal is at most 10 MB: reached",
 	} {
-		if !strings.Contains(alone, want) {
-			t.Errorf("the section lacks %q:\n%s", want, alone)
+		if !strings.Contains(text, want) {
+			t.Errorf("the report lacks %q:\n%s", want, text)
 		}
-	}
-	before := "# Load test\n\nAll as it was.\n"
-	if err := os.WriteFile(out, []byte(before+"\n"+discoveryHeading+"\n\nold\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	got, err := r.text()
-	if err != nil || got != before+"\n"+alone {
-		t.Errorf("%v: %s", err, got)
-	}
-	r.options.only = selection{}
-	if got, err = r.text(); err != nil || !strings.HasPrefix(got, "# Load test\n") || strings.Count(got, "Made by") != 1 || !strings.Contains(got, "\n"+discoveryHeading+"\n") {
-		t.Errorf("a whole report: %v: %s", err, got)
 	}
 }
 

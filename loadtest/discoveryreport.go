@@ -5,30 +5,20 @@ import (
 	"strings"
 )
 
-// discoveryHeading begins the last section of a report.
-const discoveryHeading = "## Progressive tool discovery"
-
 // maxShare is which part of the full list's bytes a client may receive before it can
 // call a tool.
 const maxShare = 0.02
 
-// section writes what was found; nothing where it was not measured.
-func (d *discovery) section(r *report) string {
-	if d == nil {
-		return ""
-	}
+// markdown writes what was found.
+func (d *discovery) markdown(r *report) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s\n\n", discoveryHeading)
-	if r.options.only.discoveryAlone() {
-		// The rest of the report is of another run.
-		fmt.Fprintf(&b, "Made by `%s`.\n\n| | |\n|---|---|\n", strings.Join(append([]string{"go run ./loadtest"}, r.options.args...), " "))
-		for _, f := range r.facts {
-			fmt.Fprintf(&b, "| %s | %s |\n", f.name, f.value)
-		}
-		b.WriteByte('\n')
-		for _, n := range r.notes {
-			fmt.Fprintf(&b, "Note: %s.\n\n", n)
-		}
+	fmt.Fprintf(&b, "%s\n\nMade by `%s`.\n\n| | |\n|---|---|\n", headingDiscovery, strings.Join(append([]string{"go run ./loadtest"}, r.options.args...), " "))
+	for _, f := range r.facts {
+		fmt.Fprintf(&b, "| %s | %s |\n", f.name, f.value)
+	}
+	b.WriteByte('\n')
+	for _, n := range r.notes {
+		fmt.Fprintf(&b, "Note: %s.\n\n", n)
 	}
 	fmt.Fprintf(&b, "%d servers with %d tools behind one endpoint of Causeway, in a process of their own. Before a client can call a tool it "+
 		"receives the list of tools, one search with five results, and the details of the first of them. Bodies of answers in bytes:\n\n", d.servers, d.tools)
@@ -40,7 +30,7 @@ func (d *discovery) section(r *report) string {
 	for _, x := range d.indexes {
 		fmt.Fprintf(&b, "| %d | %s | %.0f | %.3f | %.3f | %.2f |\n", x.tools, x.name, ms(x.build), ms(x.p50), ms(x.p99), float64(x.perThousand())/(1<<20))
 	}
-	fmt.Fprintf(&b, "\nGoals:\n\n%s\n", strings.Join(d.verdict(), "\n"))
+	fmt.Fprintf(&b, "\n## Goals\n\n%s\n", strings.Join(d.verdict(), "\n"))
 	return b.String()
 }
 

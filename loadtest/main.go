@@ -11,8 +11,8 @@
 //	go run ./loadtest -only causeway,proxy,call-json
 //
 // Beside that it measures progressive tool discovery: what a client receives before it
-// can call a tool, how long searches take, and what the index costs. A run of that
-// alone replaces its section of the report:
+// can call a tool, how long searches take, and what the index costs. That is a part of
+// its own of the results:
 //
 //	go run ./loadtest -only discovery -out loadtest/RESULTS.md
 //
@@ -34,6 +34,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -130,6 +131,8 @@ func measure(ctx context.Context, args []string, stdout, stderr io.Writer) (err 
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
 	r := report{facts: machineFacts(ctx), options: o, listRequests: -1}
+	general := slices.Clip(b.notes) // that are not about one measurement
+	var parts []string
 	if !o.only.discoveryAlone() {
 		if err := b.start(ctx); err != nil {
 			return err
@@ -140,24 +143,24 @@ func measure(ctx context.Context, args []string, stdout, stderr io.Writer) (err 
 		if err := b.countOther(ctx); err != nil {
 			return err
 		}
-		r.listRequests, r.handshake = b.listRequests, b.handshake
+		r.notes, r.listRequests, r.handshake = b.notes, b.listRequests, b.handshake
+		parts = append(parts, r.markdown())
 	}
 	if o.only.discovery() {
-		if r.discovery, err = b.discover(ctx); err != nil {
+		d, err := b.discover(ctx)
+		if err != nil {
 			return err
 		}
+		parts = append(parts, d.markdown(&report{facts: r.facts, options: o, notes: general}))
 	}
-	r.notes = b.notes
-	text, err := r.text()
-	if err != nil {
-		return err
-	}
-	if _, err := io.WriteString(stdout, text); err != nil {
+	if _, err := io.WriteString(stdout, strings.Join(parts, "\n")); err != nil {
 		return err
 	}
 	if o.out != "" {
-		if err := writePart(o.out, text); err != nil {
-			return err
+		for _, part := range parts {
+			if err := writePart(o.out, part); err != nil {
+				return err
+			}
 		}
 	}
 	return r.failures()

@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"strings"
 	"time"
 )
@@ -29,28 +27,6 @@ type report struct {
 	rows         []row
 	listRequests int64 // -1 when not measured
 	handshake    handshakeCount
-	discovery    *discovery // nil when not measured
-}
-
-// text gives the report: of a run that measured progressive tool discovery alone, the
-// report that there is with another section of that.
-func (r *report) text() (string, error) {
-	section := r.discovery.section(r)
-	if !r.options.only.discoveryAlone() {
-		return r.markdown() + section, nil
-	}
-	if r.options.out == "" {
-		return section[1:], nil
-	}
-	old, err := os.ReadFile(r.options.out)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", err
-	}
-	before, _, _ := strings.Cut(string(old), "\n"+discoveryHeading+"\n")
-	if before == "" {
-		return section[1:], nil
-	}
-	return before + section, nil
 }
 
 // markdown writes the report.

@@ -10,8 +10,9 @@ import (
 
 // Headings of the parts of a file of results. Each kind of run has its own.
 const (
-	headingBench   = "# Load test"
-	headingCluster = "# Several replicas"
+	headingBench     = "# Load test"
+	headingDiscovery = "# Progressive tool discovery"
+	headingCluster   = "# Several replicas"
 )
 
 // writePart puts one part of a file of results in the place of the one with the
