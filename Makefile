@@ -23,7 +23,7 @@ build: ## build bin/causeway
 	@CGO_ENABLED=0 go build -trimpath -o bin/causeway ./cmd/causeway
 
 test: ## run all tests; installs the programs they need (PKG=./gateway for some)
-	@scripts/peers go test $(RACE) $(PKG)
+	@scripts/peers go test $(RACE) -timeout 20m $(PKG)
 
 lint: ## look for bugs, bad style and known vulnerabilities
 	@go mod verify >/dev/null
