@@ -10,18 +10,17 @@ import (
 	"github.com/causeway-mcp/causeway/gateway/gatewaytest"
 )
 
-// TestReplicasThroughFailures holds for each way in which Redis fails that the
-// replicas serve lists and calls meanwhile, say so without being taken out, keep to
-// limits as they are configured, and heal by themselves.
-func TestReplicasThroughFailures(t *testing.T) {
-	type failure struct {
-		name       string
-		fail, heal func(s *redistest.Server, p *redistest.Proxy)
-	}
+// redisFailure is one way in which Redis fails, and how it heals.
+type redisFailure struct {
+	name       string
+	fail, heal func(s *redistest.Server, p *redistest.Proxy)
+}
+
+func redisFailures() []redisFailure {
 	set := func(value string) func(*redistest.Server, *redistest.Proxy) {
 		return func(s *redistest.Server, _ *redistest.Proxy) { s.Do("CONFIG", "SET", "maxmemory", value) }
 	}
-	failures := []failure{
+	return []redisFailure{
 		{
 			name: "stopped",
 			fail: func(s *redistest.Server, _ *redistest.Proxy) { s.Stop() },
@@ -49,6 +48,12 @@ func TestReplicasThroughFailures(t *testing.T) {
 			heal: func(s *redistest.Server, _ *redistest.Proxy) { s.Do("REPLICAOF", "NO", "ONE") },
 		},
 	}
+}
+
+// TestReplicasThroughFailures holds for each way in which Redis fails that the
+// replicas serve lists and calls meanwhile, say so without being taken out, keep to
+// limits as they are configured, and heal by themselves.
+func TestReplicasThroughFailures(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.Slow(t, server.Addr(), 0)
 	s := newScripted(t)
@@ -101,7 +106,7 @@ func TestReplicasThroughFailures(t *testing.T) {
 		serves(group, "at first")
 		calls(group, "at first")
 	}
-	for _, f := range failures {
+	for _, f := range redisFailures() {
 		t.Run(f.name, func(t *testing.T) {
 			f.fail(server, proxy)
 			for group := range groups {
