@@ -107,8 +107,8 @@ func (s *streams) remove(st *stream) {
 		st.stop()
 	}
 	if st.sub != nil {
-		st.sub.Close()
 		s.metrics.StreamClosed(st.who.tenant)
+		st.sub.Close()
 	}
 	st.feed.close()
 	if st.conn != nil {
