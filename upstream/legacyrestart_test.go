@@ -53,7 +53,9 @@ func TestRestartsUnderLoad(t *testing.T) {
 				switch {
 				case err == nil && r.Result.ResultType == "complete" && r.text() != "":
 					succeeded.Add(1)
-				case errors.As(err, &e) && (e.Class == ClassConnect || e.Class == ClassInterrupted):
+				case errors.As(err, &e) && (e.Class == ClassConnect || e.Class == ClassInterrupted || e.Class == ClassStatus):
+					// ClassStatus: the server was restarted again before the call was
+					// sent in the session that took the place of the first.
 					failed.Add(1)
 				default:
 					t.Errorf("got %v: %v", r, err)
