@@ -46,6 +46,12 @@ func BenchmarkDecide(b *testing.B) {
 			fresh(p, who, "", it, call)
 		}
 	})
+	b.Run("may use", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			p.MayUse(who, "", it.Alias, it.Tags, false)
+		}
+	})
 	b.Run("facts", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

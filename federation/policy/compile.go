@@ -96,21 +96,14 @@ func (c *compiler) toolset(at string, t *tenant.Toolset) {
 	if when != nil && when.reads.arguments {
 		c.fault(at+".when", "%s: a toolset cannot depend on arguments", place)
 	}
-	c.program.toolsets[t.Name] = &toolset{Toolset: *t, index: len(c.program.toolsets) + 1, when: when}
+	c.program.toolsets[t.Name] = &toolset{Toolset: *t, index: len(c.program.toolsets) + 1, needed: needed(t.Scopes), when: when}
 }
 
 // finish notes what decisions depend on.
 func (c *compiler) finish() {
 	p := c.program
 	var facts []int
-	need := func(scopes []string) (all []int) {
-		for _, s := range scopes {
-			all = append(all, p.fact(fact{field: principalScopes, texts: []string{s}}))
-		}
-		return all
-	}
 	for _, r := range p.rules {
-		facts = append(facts, need(r.Scopes)...)
 		if r.when != nil {
 			facts = append(facts, r.when.reads.facts...)
 			p.reads.add(&r.when.reads)
@@ -121,7 +114,7 @@ func (c *compiler) finish() {
 	}
 	p.none.facts = sorted(facts)
 	for _, t := range p.toolsets {
-		own := append(slices.Clone(facts), need(t.Scopes)...)
+		own := slices.Clone(facts)
 		if t.when != nil {
 			own = append(own, t.when.reads.facts...)
 			p.reads.add(&t.when.reads)
@@ -208,6 +201,11 @@ func (c *compiler) plan(x *expression, a *ast.AST, fault func(int64, string, ...
 	if x.reads.arguments {
 		o := opener{ast: a, plan: plan}
 		x.open = o.part(a.Expr())
+	}
+	if o := (opener{ast: a, plan: plan, vague: true}); o.reads(a.Expr()) {
+		x.vague = o.part(a.Expr())
+	} else {
+		x.vague = &part{program: x.program}
 	}
 	return x
 }

@@ -22,7 +22,7 @@ func outcome(d Decision) string {
 		s += " by " + d.Rule
 	}
 	if d.Missing != nil {
-		s += " without " + strings.Join(d.Missing, " ")
+		s += " without " + strings.Join(d.Missing, " ") + " of " + strings.Join(d.Needed, " ")
 	}
 	if d.Err != nil {
 		s += ": " + d.Err.Error()
@@ -55,7 +55,7 @@ func TestDecide(t *testing.T) {
 		{name: "a rule that would fail after the one that decides", def: tenant.EffectDeny, rules: []tenant.Rule{allow("a", "true"), deny("b", "tool.annotations.no == 1")}, want: "allowed by a"},
 		{name: "a rule about tools for a prompt", def: tenant.EffectAllow, rules: []tenant.Rule{deny("a", "tool.annotations.no == 1 || true")}, item: planTrip(), want: "allowed"},
 		{name: "scopes that are there", def: tenant.EffectDeny, rules: []tenant.Rule{allow("a", "true", "read", "mcp")}, want: "allowed by a"},
-		{name: "scopes that are missing", def: tenant.EffectDeny, rules: []tenant.Rule{allow("a", "true", "write", "mcp", "admin")}, want: "allowed by a without write admin"},
+		{name: "scopes that are missing", def: tenant.EffectDeny, rules: []tenant.Rule{allow("a", "true", "write", "mcp", "admin")}, want: "allowed by a without write admin of write mcp admin"},
 		{name: "scopes of a rule that does not hold", def: tenant.EffectAllow, rules: []tenant.Rule{allow("a", "false", "write")}, want: "allowed"},
 
 		{name: "toolset of all", def: tenant.EffectAllow, toolset: tenant.Toolset{Name: "x"}, want: "allowed"},
@@ -69,8 +69,8 @@ func TestDecide(t *testing.T) {
 		{name: "toolset with an expression that does not hold", def: tenant.EffectAllow, toolset: tenant.Toolset{Name: "x", When: "tool.annotations.readOnlyHint == true"}, want: "denied"},
 		{name: "toolset with an expression that fails", def: tenant.EffectAllow, toolset: tenant.Toolset{Name: "x", When: "tool.annotations.no == true"}, want: `denied: toolset "x": 1:17: no such key: no`},
 		{name: "toolset with an expression about tools for a prompt", def: tenant.EffectAllow, toolset: tenant.Toolset{Name: "x", When: "true || tool.name == ''"}, item: planTrip(), want: "denied"},
-		{name: "scopes of toolset and rule", def: tenant.EffectDeny, rules: []tenant.Rule{allow("a", "true", "write", "read")}, toolset: tenant.Toolset{Name: "x", Scopes: []string{"admin", "mcp", "write"}}, want: "allowed by a without admin write"},
-		{name: "scopes of a toolset alone", def: tenant.EffectAllow, toolset: tenant.Toolset{Name: "x", Scopes: []string{"admin"}}, want: "allowed without admin"},
+		{name: "scopes of toolset and rule", def: tenant.EffectDeny, rules: []tenant.Rule{allow("a", "true", "write", "read")}, toolset: tenant.Toolset{Name: "x", Scopes: []string{"admin", "mcp", "write"}}, want: "allowed by a without admin write of admin mcp write read"},
+		{name: "scopes of a toolset alone", def: tenant.EffectAllow, toolset: tenant.Toolset{Name: "x", Scopes: []string{"admin"}}, want: "allowed without admin of admin"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -120,11 +120,11 @@ func TestLists(t *testing.T) {
 		when   string
 		want   string
 	}{
-		{"may allow", tenant.EffectDeny, tenant.EffectAllow, `request.arguments.a == 1`, "allowed by it without s"},
+		{"may allow", tenant.EffectDeny, tenant.EffectAllow, `request.arguments.a == 1`, "allowed by it without s of s"},
 		{"may deny", tenant.EffectAllow, tenant.EffectDeny, `request.arguments.a == 1`, "allowed"},
 		{"may deny what is denied", tenant.EffectDeny, tenant.EffectDeny, `request.arguments.a == 1`, "denied"},
 		{"cannot allow others", tenant.EffectDeny, tenant.EffectAllow, `"sales" in principal.groups && request.arguments.a == 1`, "denied"},
-		{"may allow these", tenant.EffectDeny, tenant.EffectAllow, `"staff" in principal.groups && request.arguments.a == 1`, "allowed by it without s"},
+		{"may allow these", tenant.EffectDeny, tenant.EffectAllow, `"staff" in principal.groups && request.arguments.a == 1`, "allowed by it without s of s"},
 		{"denies whatever the arguments", tenant.EffectAllow, tenant.EffectDeny, `"staff" in principal.groups || request.arguments.a == 1`, "denied by it"},
 		{"fails whatever the arguments", tenant.EffectAllow, tenant.EffectAllow, `tool.annotations.no == request.arguments.a`, `denied by it: rule "it": 1:17: no such key: no`},
 		{"fails on the other side", tenant.EffectAllow, tenant.EffectAllow, `request.arguments.a < tool.annotations.no`, `denied by it: rule "it": 1:39: no such key: no`},
@@ -132,12 +132,12 @@ func TestLists(t *testing.T) {
 		{"fails or holds not, and the default denies", tenant.EffectDeny, tenant.EffectAllow, `tool.annotations.no == 1 && request.arguments.a == 1`, "denied"},
 		{"fails or holds", tenant.EffectAllow, tenant.EffectDeny, `tool.annotations.no == 1 || request.arguments.a == 1`, "denied by it"},
 		{"the other way round", tenant.EffectAllow, tenant.EffectDeny, `!(request.arguments.a == 1)`, "allowed"},
-		{"a choice", tenant.EffectDeny, tenant.EffectAllow, `"staff" in principal.groups ? request.arguments.a == 1 : false`, "allowed by it without s"},
+		{"a choice", tenant.EffectDeny, tenant.EffectAllow, `"staff" in principal.groups ? request.arguments.a == 1 : false`, "allowed by it without s of s"},
 		{"a choice of nothing", tenant.EffectDeny, tenant.EffectAllow, `"sales" in principal.groups ? request.arguments.a == 1 : false`, "denied"},
 		{"nobody is in an empty list", tenant.EffectDeny, tenant.EffectAllow, `request.arguments.a in principal.groups.filter(g, g == "sales")`, "denied"},
 		{"a loop over nothing", tenant.EffectDeny, tenant.EffectAllow, `principal.groups.filter(g, g == "sales").exists(g, request.arguments.a == g)`, "denied"},
-		{"all of request", tenant.EffectDeny, tenant.EffectAllow, `dyn(request).arguments.a == 1`, "allowed by it without s"},
-		{"the method only", tenant.EffectDeny, tenant.EffectAllow, `request.method == "tools/call" && !(dyn(request.method) == 1)`, "allowed by it without s"},
+		{"all of request", tenant.EffectDeny, tenant.EffectAllow, `dyn(request).arguments.a == 1`, "allowed by it without s of s"},
+		{"the method only", tenant.EffectDeny, tenant.EffectAllow, `request.method == "tools/call" && !(dyn(request.method) == 1)`, "allowed by it without s of s"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -208,7 +208,8 @@ func TestFacts(t *testing.T) {
 		{name: "principal as a whole", when: `principal == principal`, want: false},
 		{name: "principal in a macro", when: `[1].exists(i, dyn(principal).clientID == "cli")`, want: false},
 		{name: "a scope of both", when: `true`, scopes: []string{"mcp"}, want: true},
-		{name: "a scope of one", when: `true`, scopes: []string{"read"}, want: false},
+		{name: "a scope of one that is needed", when: `true`, scopes: []string{"read"}, want: true},
+		{name: "a scope of one that is read", when: `"read" in principal.scopes`, want: false},
 		{name: "a scope of none", when: `true`, scopes: []string{"write"}, want: true},
 	}
 	for _, tt := range tests {

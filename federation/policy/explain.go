@@ -47,7 +47,7 @@ type Step struct {
 	When    string // its expression; empty where it always holds
 	Effect  tenant.Effect
 	Outcome Outcome
-	Scopes  []string // that it needs
+	Scopes  []string // that it needs; those of the toolset and of what decides are Decision.Needed
 	// Untrusted says that it reads what the server says of its item, which nobody
 	// vouches for.
 	Untrusted bool

@@ -50,6 +50,7 @@ type expression struct {
 	reads   reads
 	program program
 	open    *part // for unknown arguments; nil when it reads none
+	vague   *part // for an item of which only kind, alias and tags are known
 }
 
 // program is a CEL program.
@@ -64,6 +65,10 @@ type program struct {
 func (x *expression) evaluate(s *scope) (outcomes, error) {
 	var o outcomes
 	var err error
+	if s.vague {
+		o, _ = x.vague.evaluate(s)
+		return o, nil
+	}
 	if x.reads.arguments && s.open() {
 		o, err = x.open.evaluate(s)
 	} else {
@@ -81,6 +86,10 @@ func (x *expression) evaluate(s *scope) (outcomes, error) {
 // evaluate runs the program. Only open ones may come to more than one thing.
 func (p *program) evaluate(s *scope) (outcomes, error) {
 	v, err := p.run(s)
+	if err != nil && s.vague && isBound(err) {
+		// Without what is not known it might not have come to this.
+		return any3, nil
+	}
 	if err != nil {
 		return fails, err
 	}
@@ -94,6 +103,11 @@ func (p *program) evaluate(s *scope) (outcomes, error) {
 	default:
 		return fails, errBool
 	}
+}
+
+// isBound tells whether an evaluation failed since it came to its bounds.
+func isBound(err error) bool {
+	return err == errDecision || err == errCost || err == errSize || err == errTime
 }
 
 // run gives the program's value.

@@ -143,7 +143,7 @@ func (p *Program) appendFacts(b []byte, who *tenant.Principal, s *toolset) []byt
 const (
 	keyList   = 'l' // a decision for lists, or one that is the same for calls
 	keyCall   = 'c' // a decision for calls, where some depend on arguments
-	keyFacts  = 'f'
+	keyMayUse = 'u' // whether anything of an upstream may be allowed
 	keyHashed = 'h' // stands for a longer key of any mode
 )
 

@@ -3,6 +3,7 @@ package policy
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -123,7 +124,7 @@ func (w *writer) program() *Program {
 	}
 	arguments := w.maxKeys
 	w.maxKeys = 0
-	t.Toolsets = []tenant.Toolset{{Name: "set", Include: w.some("include"), Tags: w.some("tags"), When: w.expression(KindTool, 1), Scopes: w.some("scopes")}}
+	t.Toolsets = []tenant.Toolset{{Name: "set", Include: w.globs(), Tags: w.some("tags"), When: w.expression(KindTool, 1), Scopes: w.some("scopes")}}
 	w.maxKeys = arguments
 	p, err := Compile(t)
 	if err != nil {
@@ -135,6 +136,12 @@ func (w *writer) program() *Program {
 // some gives some values.
 func (w *writer) some(label string) []string {
 	return rapid.SliceOfNDistinct(rapid.SampledFrom(values), 0, 2, rapid.ID).Draw(w.T, label)
+}
+
+// globs gives some globs for the names of a toolset.
+func (w *writer) globs() []string {
+	globs := append(w.some("include"), "v*", "?_w", "*z", "[^v]+*")
+	return rapid.SliceOfNDistinct(rapid.SampledFrom(globs), 0, 2, rapid.ID).Draw(w.T, "globs")
 }
 
 func (w *writer) principal() *tenant.Principal {
@@ -200,7 +207,13 @@ func (w *writer) calls(it *Item) []*Call {
 
 // fresh makes a decision anew.
 func fresh(p *Program, who *tenant.Principal, toolset string, it *Item, call *Call) Decision {
-	return newScope(p, who, it, call).decide(p.toolset(toolset), nil)
+	return newScope(p, who, it, call).decide(p.toolset(toolset), nil).of(who)
+}
+
+// scopeless gives a decision without what is about scopes.
+func scopeless(d Decision) Decision {
+	d.Missing, d.Needed = nil, nil
+	return d
 }
 
 // same compares decisions.
@@ -230,7 +243,8 @@ func TestSeenIsCallable(t *testing.T) {
 	}
 }
 
-// TestFactsDecide holds that equal facts mean equal decisions, and that decisions
+// TestFactsDecide holds that equal facts mean equal decisions but for missing scopes,
+// and that decisions
 // which are remembered are those that would be made.
 func TestFactsDecide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -243,8 +257,7 @@ func TestFactsDecide(t *testing.T) {
 			for _, set := range []string{"", "set"} {
 				equal := p.Facts(a, set) == p.Facts(b, set)
 				for _, call := range append(w.calls(it), nil, &Call{Method: "resources/subscribe"}) {
-					of := fresh(p, a, set, it, call)
-					if equal && !same(of, fresh(p, b, set, it, call)) {
+					if equal && !same(scopeless(fresh(p, a, set, it, call)), scopeless(fresh(p, b, set, it, call))) {
 						t.Fatalf("facts are equal, decisions are not\n%s\n%s", describe(p, a, set, it, call), describe(p, b, set, it, call))
 					}
 					for _, who := range []*tenant.Principal{a, b} {
@@ -275,11 +288,43 @@ func TestExplainAgrees(t *testing.T) {
 			if !last.Decides || d.Rule != rule || d.Allowed != allows || fmt.Sprint(d.Err) != fmt.Sprint(last.Err) {
 				t.Fatalf("decision %+v\n%s", d, describe(p, who, "set", it, call))
 			}
+			checkScopes(t, who, steps, d)
 			if slices.ContainsFunc(steps[:len(steps)-1], func(s Step) bool { return s.Decides }) {
 				t.Fatalf("an earlier step decides\n%s", describe(p, who, "set", it, call))
 			}
 		}
 	})
+}
+
+// checkScopes holds that a decision names the scopes of its toolset, the first of the
+// steps, and of what decided, if any of them is missing.
+func checkScopes(t *rapid.T, who *tenant.Principal, steps []Step, d Decision) {
+	needed := map[string]bool{}
+	for _, scope := range slices.Concat(steps[0].Scopes, steps[len(steps)-1].Scopes) {
+		needed[scope] = d.Allowed
+	}
+	missing := map[string]bool{}
+	for scope, is := range needed {
+		if is && !slices.Contains(who.Scopes, scope) {
+			missing[scope] = true
+		}
+	}
+	if len(missing) == 0 {
+		needed = nil
+	}
+	set := func(list []string) map[string]bool {
+		made := map[string]bool{}
+		for _, scope := range list {
+			made[scope] = true
+		}
+		if len(list) != len(made) {
+			t.Fatalf("%q has a scope twice", list)
+		}
+		return made
+	}
+	if !maps.Equal(set(d.Missing), missing) || !maps.Equal(set(d.Needed), needed) {
+		t.Fatalf("missing %q and needed %q, want %v and %v", d.Missing, d.Needed, missing, needed)
+	}
 }
 
 // describe says what led to a decision.

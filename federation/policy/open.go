@@ -7,7 +7,8 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-// part is a part of an expression that reads arguments, for decisions without them.
+// part is a part of an expression that reads arguments or items, for decisions
+// without them.
 // It is made of operators of logic and leaves.
 type part struct {
 	operator string // one of logic; empty for a leaf
@@ -16,6 +17,8 @@ type part struct {
 	// strict are operands of a leaf that read no arguments. Where one of them fails,
 	// the leaf does.
 	strict []program
+	// unknown tells of a leaf that it is not looked at, since it may come to anything.
+	unknown bool
 	// container is the list or map without arguments that a leaf looks into for an
 	// argument; nil for other leaves. Nothing is in an empty one.
 	container *program
@@ -24,7 +27,10 @@ type part struct {
 // evaluate gives all that the part may come to, if each leaf that depends on
 // arguments may come to anything, whatever others do.
 func (p *part) evaluate(s *scope) (outcomes, error) {
-	if p.operator == "" {
+	switch {
+	case p.unknown:
+		return any3, nil
+	case p.operator == "":
 		for i := range p.strict {
 			if _, err := p.strict[i].run(s); err != nil {
 				return fails, err
@@ -115,11 +121,14 @@ func (o outcomes) choose(a, b outcomes) outcomes {
 type opener struct {
 	ast  *ast.AST
 	plan func(ast.Expr) program
+	// vague is set for parts that know nothing of the item but its kind, alias and
+	// tags.
+	vague bool
 }
 
 // part makes the part of an expression that gives a bool.
 func (o *opener) part(e ast.Expr) *part {
-	if e.Kind() == ast.CallKind && o.readsArguments(e) {
+	if e.Kind() == ast.CallKind && o.reads(e) {
 		switch call := e.AsCall(); call.FunctionName() {
 		case operators.LogicalAnd, operators.LogicalOr, operators.LogicalNot, operators.Conditional:
 			p := &part{operator: call.FunctionName()}
@@ -129,13 +138,16 @@ func (o *opener) part(e ast.Expr) *part {
 			return p
 		}
 	}
+	if o.vague && o.reads(e) {
+		return &part{unknown: true}
+	}
 	p := &part{program: o.plan(e)}
-	if !o.readsArguments(e) {
+	if !o.reads(e) {
 		return p
 	}
 	o.strict(e, p)
 	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.In {
-		if container := e.AsCall().Args()[1]; !o.readsArguments(container) {
+		if container := e.AsCall().Args()[1]; !o.reads(container) {
 			made := o.plan(container)
 			p.container = &made
 		}
@@ -147,7 +159,7 @@ func (o *opener) part(e ast.Expr) *part {
 func (o *opener) strict(e ast.Expr, p *part) {
 	for _, operand := range operands(e) {
 		switch {
-		case o.readsArguments(operand):
+		case o.reads(operand):
 			o.strict(operand, p)
 		case operand.Kind() != ast.LiteralKind && operand.Kind() != ast.IdentKind:
 			p.strict = append(p.strict, o.plan(operand))
@@ -186,6 +198,29 @@ func operands(e ast.Expr) []ast.Expr {
 	default:
 		return nil
 	}
+}
+
+// reads tells whether a part of the expression may depend on what is not known.
+func (o *opener) reads(e ast.Expr) bool {
+	return o.readsArguments(e) || o.vague && o.readsItem(e)
+}
+
+// readsItem tells whether a part of the expression may depend on more of the item
+// than its kind, alias and tags: whether the item is in it other than for these.
+func (o *opener) readsItem(e ast.Expr) bool {
+	found := false
+	known := map[int64]bool{}
+	ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() == ast.SelectKind {
+			field := e.AsSelect().FieldName()
+			known[e.AsSelect().Operand().ID()] = field == itemAlias.String() || field == itemTags.String()
+		}
+		switch Kind(variable(o.ast, e)) {
+		case varItem, KindTool, KindPrompt, KindResource:
+			found = found || !known[e.ID()]
+		}
+	}))
+	return found
 }
 
 // readsArguments tells whether a part of the expression may depend on arguments:

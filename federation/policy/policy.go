@@ -37,7 +37,8 @@
 // expression, all of which must agree.
 //
 // Missing scopes hide nothing: what is allowed but for scopes is listed, and a call
-// says which are missing.
+// says which are missing, and which are needed in all. So callers who differ in their
+// scopes only see the same, unless an expression reads principal.scopes.
 //
 // # Lists
 //
@@ -54,6 +55,7 @@ package policy
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/causeway-mcp/causeway/federation/tenant"
 )
@@ -115,6 +117,9 @@ type Decision struct {
 	// Missing are the scopes that the caller of something allowed lacks: all those of
 	// the toolset and the rule. A call without them is refused (403).
 	Missing []string
+	// Needed are all scopes of the toolset and the rule, also those that the caller
+	// has; nil where none is missing.
+	Needed []string
 	// Err says why the deciding expression failed. It holds no arguments.
 	Err error
 }
@@ -144,9 +149,10 @@ func (r *rule) applies(k Kind) bool { return r.when == nil || r.when.reads.about
 // toolset is a compiled tenant.Toolset, or stands for none.
 type toolset struct {
 	tenant.Toolset
-	index int
-	when  *expression // nil where it always holds
-	facts []int       // indexes of the facts that decisions in it depend on
+	index  int
+	needed []string    // its scopes, each once
+	when   *expression // nil where it always holds
+	facts  []int       // indexes of the facts that decisions in it depend on
 }
 
 // selects tells whether the toolset leaves anything out.
@@ -163,6 +169,29 @@ func (p *Program) toolset(name string) *toolset {
 	return p.toolsets[name]
 }
 
+// Same tells whether the tenant has the policy and toolsets that the program was
+// compiled of, so that it and what it remembers stay good.
+func (p *Program) Same(t *tenant.Tenant) bool {
+	policy := tenant.Policy{Default: tenant.EffectAllow}
+	if t.Policy != nil {
+		policy = *t.Policy
+	}
+	sameRule := func(a rule, b tenant.Rule) bool {
+		return a.Name == b.Name && a.When == b.When && a.Effect == b.Effect && slices.Equal(a.Scopes, b.Scopes)
+	}
+	if p.byDef != policy.Default || len(p.toolsets) != len(t.Toolsets) || !slices.EqualFunc(p.rules, policy.Rules, sameRule) {
+		return false
+	}
+	for i, b := range t.Toolsets {
+		a := p.toolsets[b.Name]
+		if a == nil || a.index != i+1 || a.When != b.When || !slices.Equal(a.Include, b.Include) ||
+			!slices.Equal(a.Tags, b.Tags) || !slices.Equal(a.Scopes, b.Scopes) {
+			return false
+		}
+	}
+	return true
+}
+
 // Restricts tells whether anything may be hidden or refused, by a rule, the default
 // or the named toolset ("" for none). Missing scopes are not looked at.
 func (p *Program) Restricts(toolset string) bool {
@@ -170,7 +199,8 @@ func (p *Program) Restricts(toolset string) bool {
 	return s == nil || s.selects() || len(p.rules) > 0 || p.byDef != tenant.EffectAllow
 }
 
-// Varies tells whether decisions depend on who asks.
+// Varies tells whether decisions depend on who asks, in more than the scopes that are
+// missing.
 func (p *Program) Varies(toolset string) bool {
 	s := p.toolset(toolset)
 	return s != nil && len(s.facts) > 0
@@ -192,25 +222,29 @@ func (p *Program) Decide(who *tenant.Principal, toolset string, it *Item, call *
 	if s == nil {
 		return Decision{Err: errNoToolset}
 	}
-	if len(p.rules) == 0 && !s.selects() && len(s.facts) == 0 {
-		return Decision{Allowed: p.byDef == tenant.EffectAllow}
+	if len(p.rules) == 0 && !s.selects() {
+		if p.byDef != tenant.EffectAllow {
+			return Decision{}
+		}
+		return Decision{Allowed: true, Needed: s.needed}.of(who)
 	}
 	var buf [keySize]byte
 	key := p.appendKey(buf[:0], who, s, it, call)
 	if d, ok := p.memo.get(key); ok {
-		return d
+		return d.of(who)
 	}
 	sc := newScope(p, who, it, call)
 	d := sc.decide(s, nil)
 	if !sc.fleeting {
 		p.memo.put(key, d)
 	}
-	return d
+	return d.of(who)
 }
 
 // Facts gives a key of all that decisions in the toolset ("" for none) read of a
-// principal: where keys are equal, so is every decision. It is empty where nothing is
-// read, at most 256 bytes long, and not for logs, since it may hold what was read.
+// principal: where keys are equal, so is every decision but for its Missing and
+// Needed, which are about calls. It is empty where nothing is read, at most 256 bytes
+// long, and not for logs, since it may hold what was read.
 func (p *Program) Facts(who *tenant.Principal, toolset string) string {
 	s := p.toolset(toolset)
 	if s == nil {

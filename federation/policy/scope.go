@@ -16,7 +16,9 @@ type scope struct {
 	program  *Program
 	who      *tenant.Principal
 	item     *Item
-	call     *Call // nil for lists
+	call     *Call    // nil for lists
+	vague    bool     // whether only the item's kind, alias and tags are known
+	starts   []string // how its name may start, then
 	spent    uint64
 	fleeting bool // whether the decision depends on more than its key tells
 	hints    parsed
@@ -125,7 +127,8 @@ func (s *scope) arguments(adapter types.Adapter) (ref.Val, error) {
 	return s.args.value, nil
 }
 
-// decide makes the decision. note, which may be nil, is told each step.
+// decide makes the decision, with all the scopes that are needed, whoever asks: it is
+// the same for all whose facts are. note, which may be nil, is told each step.
 func (s *scope) decide(t *toolset, note func(*Step)) Decision {
 	if note == nil {
 		note = func(*Step) {}
@@ -145,7 +148,7 @@ func (s *scope) decide(t *toolset, note func(*Step)) Decision {
 			continue
 		}
 		if r.Effect == tenant.EffectAllow && step.Outcome != Fails {
-			return Decision{Allowed: true, Rule: r.Name, Missing: s.missing(t.Scopes, r.Scopes)}
+			return Decision{Allowed: true, Rule: r.Name, Needed: needed(t.Scopes, r.Scopes)}
 		}
 		return Decision{Rule: r.Name, Err: step.Err}
 	}
@@ -153,7 +156,7 @@ func (s *scope) decide(t *toolset, note func(*Step)) Decision {
 	if s.program.byDef != tenant.EffectAllow {
 		return Decision{}
 	}
-	return Decision{Allowed: true, Missing: s.missing(t.Scopes, nil)}
+	return Decision{Allowed: true, Needed: t.needed}
 }
 
 // selected looks whether the item is in the toolset.
@@ -171,14 +174,19 @@ func (s *scope) selected(t *toolset) Step {
 		step.Untrusted = t.when.reads.untrusted()
 		var o outcomes
 		o, step.Err = t.when.evaluate(s)
-		step.Outcome = o.outcome()
+		if step.Outcome = o.outcome(); s.vague && o&yes != 0 {
+			step.Outcome = Holds
+		}
 	}
 	step.Decides = step.Outcome != Holds
 	return step
 }
 
-// matches tells whether the item's exposed name matches a glob.
+// matches tells whether the item's exposed name matches a glob, or may.
 func (s *scope) matches(glob string) bool {
+	if s.vague {
+		return slices.ContainsFunc(s.starts, func(start string) bool { return mayMatch(glob, start) })
+	}
 	ok, err := path.Match(glob, s.item.Name)
 	return ok && err == nil
 }
@@ -201,13 +209,28 @@ func (s *scope) tried(r *rule) Step {
 	return step
 }
 
-// missing gives the needed scopes that the caller lacks, each once.
-func (s *scope) missing(needed ...[]string) []string {
-	var lacks []string
-	for _, scope := range slices.Concat(needed...) {
-		if !slices.Contains(s.who.Scopes, scope) && !slices.Contains(lacks, scope) {
-			lacks = append(lacks, scope)
+// needed puts lists of scopes together, each scope once.
+func needed(scopes ...[]string) []string {
+	var all []string
+	for _, scope := range slices.Concat(scopes...) {
+		if !slices.Contains(all, scope) {
+			all = append(all, scope)
 		}
 	}
-	return lacks
+	return all
+}
+
+// of gives the decision for who: with the scopes that are missing, if any.
+func (d Decision) of(who *tenant.Principal) Decision {
+	all := d.Needed
+	d.Needed = nil
+	for _, scope := range all {
+		if !slices.Contains(who.Scopes, scope) {
+			d.Missing = append(d.Missing, scope)
+		}
+	}
+	if d.Missing != nil {
+		d.Needed = all
+	}
+	return d
 }
