@@ -7,6 +7,7 @@ package federation
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/causeway-mcp/causeway/federation/tenant"
@@ -15,6 +16,17 @@ import (
 
 // ErrNoEndpoint tells that no tenant or upstream is registered for an endpoint.
 var ErrNoEndpoint = errors.New("no such endpoint")
+
+// ScopeError tells that what is asked for is there, and that the caller's token lacks
+// scopes for it (2026-07-28, basic/authorization, Scope Challenge Handling).
+type ScopeError struct {
+	// Needed are all the scopes that policy wants for it, also those that the token
+	// has.
+	Needed []string
+}
+
+// Error names the scopes.
+func (e *ScopeError) Error() string { return "needs the scopes " + strings.Join(e.Needed, " ") }
 
 // Elsewhere is the error for a request about something that another replica holds,
 // such as the retry of a call that is parked there: the request has to go to that
@@ -31,6 +43,9 @@ func (e *Elsewhere) Error() string { return "held by the replica at " + e.Holder
 type Endpoint struct {
 	Tenant string
 	Alias  string // the one upstream behind /t/{tenant}/u/{alias}/mcp; empty for the merged endpoint
+	// Toolset is the one behind /t/{tenant}/s/{toolset}/mcp, where only what it
+	// selects is there; empty for other endpoints. Not with Alias.
+	Toolset string
 	// Discovery is the mode that the URL asks for; empty for the tenant's own.
 	Discovery tenant.DiscoveryMode
 }
@@ -46,8 +61,13 @@ type Call struct {
 	// NoHeaders tells that the client owes no Mcp-Param-* headers, as those of
 	// earlier revisions do not: they are derived from the body unseen.
 	NoHeaders bool
-	Request   *mcp.Request
-	Header    http.Header // as received: Mcp-Param-* and what an upstream's configuration names are used
+	// Token is the access token that the client showed, and TokenExpires when it
+	// ends; empty where it showed none or an API key. It is exchanged for tokens
+	// that upstreams accept (RFC 8693), and goes nowhere else.
+	Token        string
+	TokenExpires time.Time
+	Request      *mcp.Request
+	Header       http.Header // as received: Mcp-Param-* and what an upstream's configuration names are used
 	// Notify sends one notification to the client before the response. It may
 	// be nil when the client takes none.
 	Notify func(raw []byte) error

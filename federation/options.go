@@ -22,13 +22,17 @@ type Options struct {
 	Cache   cache.Responses
 	Ring    *seal.Ring
 	Connect func(upstream.Config) upstream.Doer // makes the client of one upstream
-	Logger  *slog.Logger
-	Tracer  trace.Tracer
-	Metrics prometheus.Registerer
-	Budget  *mcp.Budget
-	Limits  Limits
-	Version string // of the gateway, for serverInfo and clientInfo
-	Now     func() time.Time
+	// Credentials gives what an upstream is shown of who calls: of who where
+	// Credential.PerUser says so, else of the gateway itself, with a nil who. It may
+	// give nil, and be left out, where upstreams are shown nobody.
+	Credentials func(t *tenant.Tenant, u *tenant.Upstream, who *tenant.Principal) upstream.CredentialSource
+	Logger      *slog.Logger
+	Tracer      trace.Tracer
+	Metrics     prometheus.Registerer
+	Budget      *mcp.Budget
+	Limits      Limits
+	Version     string // of the gateway, for serverInfo and clientInfo
+	Now         func() time.Time
 	// Unloaded is told the name of a tenant that is dropped from this process, so
 	// that others can drop what they keep of it.
 	Unloaded func(tenant string)
@@ -42,6 +46,13 @@ type Options struct {
 	// QuotaFailClosed has calls refused that need more than this process has leased
 	// while Counters fail. Else each process then allows the whole limits by itself.
 	QuotaFailClosed bool
+}
+
+// TokenTaker is a CredentialSource that exchanges the tokens that its user shows the
+// gateway. Take is told one before each use of the source for a call; the source keeps
+// the one that lasts longest.
+type TokenTaker interface {
+	Take(token string, expires time.Time)
 }
 
 // Cluster is what the replicas of one gateway share besides Options.Cache. All

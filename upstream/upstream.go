@@ -48,7 +48,7 @@ type Config struct {
 }
 
 // CredentialSource gives what a server is shown of who calls: one source is for one
-// server and one caller, or all.
+// server and one caller, or all. Sources are compared, so they are pointers.
 type CredentialSource interface {
 	// Credential gives header lines for one request, without waiting where they are
 	// known. An error that has ConsentURL() (url, message string) tells that the user
@@ -113,6 +113,10 @@ type Request struct {
 	// sessions towards a handshake upstream, which no two users share. Both are
 	// empty for the gateway's own requests.
 	Principal, Session string
+	// Credentials replaces Config.Credentials where it is set: it is for the user whom
+	// Principal stands for. Sessions towards a handshake upstream are never shared by
+	// two sources.
+	Credentials CredentialSource
 	// Listen marks subscriptions/listen: no deadline, a transport of its own, no
 	// place in the concurrency limit.
 	Listen bool

@@ -45,6 +45,17 @@ type Issuer struct {
 	// Private allows the issuer to be at a private or loopback address, and to be
 	// asked without TLS.
 	Private bool `json:"private,omitzero"`
+	// Login makes the gateway a client of the issuer, so that it can find out who
+	// opens a page of its own. Upstreams with CredentialUser need it.
+	Login *Login `json:"login,omitempty"`
+}
+
+// Login is how users sign in at the gateway's own pages: by the authorization code
+// flow with PKCE (OpenID Connect Core 1.0, section 3.1).
+type Login struct {
+	ClientID     string   `json:"clientID"`
+	ClientSecret Secret   `json:"clientSecret,omitzero"` // none for a public client
+	Scopes       []string `json:"scopes,omitempty"`      // besides openid
 }
 
 // Introspection is how an issuer is asked about opaque tokens.
@@ -69,8 +80,8 @@ func (s Secret) IsZero() bool { return s == Secret{} }
 // Host is a host name that a tenant owns: its endpoints are there without the
 // tenant's name in their paths.
 type Host struct {
-	Name string // as in the Host header, without a port
-	URL  string // the base URL that clients know
+	Name string `json:"name"` // as in the Host header, in small letters and without a port
+	URL  string `json:"url"`  // the base URL that clients know
 }
 
 // CredentialMode says what the gateway shows an upstream.
@@ -100,25 +111,29 @@ const (
 
 // Credential is how an upstream is shown who calls.
 type Credential struct {
-	Mode    CredentialMode // empty for CredentialNone
-	Token   Secret         // of bearer
-	Headers []SecretHeader // of headers, sorted by name
-	Forward []string       // of forward: names of request headers; never Authorization or Cookie
+	Mode    CredentialMode `json:"mode,omitempty"`    // empty for CredentialNone
+	Token   Secret         `json:"token,omitzero"`    // of bearer
+	Headers []SecretHeader `json:"headers,omitempty"` // of headers, sorted by name
+	Forward []string       `json:"forward,omitempty"` // of forward: names of request headers; never Authorization or Cookie
 
 	// Issuer is the upstream's authorization server; empty to ask the upstream
 	// (RFC 9728). TokenURL is its token endpoint; empty to ask the issuer.
-	Issuer, TokenURL   string
-	Audience, Resource string // Resource is empty for the upstream's URL
-	ClientID           string
-	ClientSecret       Secret
-	Scopes             []string
-	Registration       Registration // empty for static where ClientID is set, else metadata
+	Issuer   string `json:"issuer,omitempty"`
+	TokenURL string `json:"tokenURL,omitempty"`
+	// Audience is the audience of exchanged tokens (RFC 8693, section 2.1), Resource
+	// that of all (RFC 8707); empty for none and for the upstream's own resource.
+	Audience     string       `json:"audience,omitempty"`
+	Resource     string       `json:"resource,omitempty"`
+	ClientID     string       `json:"clientID,omitempty"`
+	ClientSecret Secret       `json:"clientSecret,omitzero"`
+	Scopes       []string     `json:"scopes,omitempty"`
+	Registration Registration `json:"registration,omitempty"` // empty for static where ClientID is set, else metadata where the server takes it, else dynamic
 }
 
 // SecretHeader is a header line whose value is secret.
 type SecretHeader struct {
-	Name  string
-	Value Secret
+	Name  string `json:"name"`
+	Value Secret `json:"value"`
 }
 
 // PerUser tells whether each user has a credential of its own, so that what an
@@ -127,12 +142,12 @@ func (c Credential) PerUser() bool {
 	return c.Mode == CredentialExchange || c.Mode == CredentialUser
 }
 
-// Pinning says what happens when the definition of a tool changes.
+// Pinning says what happens to tools whose definition is not the approved one. What
+// is approved is in Upstream.Pins.
 type Pinning string
 
 // Ways.
 const (
-	PinNone  Pinning = ""      // changes are shown
-	PinFirst Pinning = "first" // what is seen first is approved; changes are hidden until they are
-	PinAll   Pinning = "all"   // nothing is shown before it is approved
+	PinListed Pinning = ""    // tools that have a pin are shown with that definition only, others as they are
+	PinAll    Pinning = "all" // tools without a pin are not shown either
 )

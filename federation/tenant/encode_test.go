@@ -54,6 +54,9 @@ func full() *tenant.Tenant {
 	is.Private, is.Introspection.ClientSecret = true, tenant.Secret{Env: "E", File: "f", Sealed: "k1.AA"}
 	u := &one.Upstreams[0]
 	u.Version, u.ManagedBy = "v", "store"
+	u.Auth.Token, u.Auth.ClientSecret = tenant.Secret{Env: "E", File: "f", Sealed: "k1.AA"}, tenant.Secret{Env: "E", File: "f", Sealed: "k1.AA"}
+	u.Auth.Headers, u.Auth.Forward = []tenant.SecretHeader{{Name: "X-Key", Value: u.Auth.Token}}, []string{"X-Region"}
+	is.Login.ClientSecret = u.Auth.Token
 	u.Process = &tenant.Process{Command: []string{"c"}, Dir: "d", Env: []tenant.Variable{{Name: "N", Value: "v", FromEnv: "E", FromFile: "f"}}}
 	return one
 }

@@ -2,6 +2,7 @@ package tenant_test
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,9 +50,12 @@ func TestDigest(t *testing.T) {
 		t.Errorf("the digest has %d characters, want 16", n)
 	}
 	same := time.Minute
-	equal := tenant.Upstream{Alias: "a", Cache: tenant.CacheTimes{ListTTL: &same}, Version: "x", ManagedBy: "store"}
+	equal := tenant.Upstream{
+		Alias: "a", Cache: tenant.CacheTimes{ListTTL: &same}, Version: "x", ManagedBy: "store",
+		Pinning: tenant.PinAll, Pins: map[string]string{"x": "sha256:" + strings.Repeat("0", 64)},
+	}
 	if base.Digest() != equal.Digest() {
-		t.Error("Version, ManagedBy or a pointer changed the digest")
+		t.Error("Version, ManagedBy, what is pinned or a pointer changed the digest")
 	}
 	tests := []struct {
 		name string
@@ -68,10 +72,13 @@ func TestDigest(t *testing.T) {
 		{"ForwardHeaders", func(u *tenant.Upstream) { u.ForwardHeaders = []string{"X-A"} }},
 		{"Timeouts", func(u *tenant.Upstream) { u.Timeouts.List = time.Second }},
 		{"Cache", func(u *tenant.Upstream) { u.Cache.ListTTL = &other }},
+		{"Auth", func(u *tenant.Upstream) { u.Auth.Mode = tenant.CredentialForward }},
+		{"Auth", func(u *tenant.Upstream) { u.Auth.Token.Sealed = "k1.AA" }},
+		{"Auth", func(u *tenant.Upstream) { u.Auth.Headers = []tenant.SecretHeader{{Name: "X-Key"}} }},
 		{"InFlight", func(u *tenant.Upstream) { u.InFlight = 1 }},
 		{"Limits", func(u *tenant.Upstream) { u.Limits.CallsPerMinute = 1 }},
 	}
-	covered := map[string]bool{"Version": true, "ManagedBy": true}
+	covered := map[string]bool{"Version": true, "ManagedBy": true, "Pinning": true, "Pins": true}
 	for _, tt := range tests {
 		covered[tt.name] = true
 		t.Run(tt.name, func(t *testing.T) {

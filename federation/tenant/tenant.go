@@ -5,6 +5,9 @@
 package tenant
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"time"
 )
@@ -30,6 +33,22 @@ type Principal struct {
 	Scopes, Groups                    []string
 }
 
+// Key stands for one user of one client: it is equal for no others. It is empty for
+// nobody, and fit for names and logs, since it is a digest.
+func (p *Principal) Key() string {
+	if p.Issuer == "" && p.Subject == "" {
+		return ""
+	}
+	h := sha256.New()
+	for _, part := range []string{p.Tenant, p.Issuer, p.Subject, p.ClientID} {
+		var n [8]byte
+		binary.BigEndian.PutUint64(n[:], uint64(len(part)))
+		h.Write(n[:])
+		h.Write([]byte(part))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
 // Tenant is one tenant's registration, an immutable snapshot.
 type Tenant struct {
 	Name      string     `json:"name"`
@@ -42,6 +61,7 @@ type Tenant struct {
 	Upstreams []Upstream `json:"upstreams,omitempty"` // in the order of their registration
 	Toolsets  []Toolset  `json:"toolsets,omitempty"`
 	Policy    *Policy    `json:"policy,omitempty"`    // nil where nothing is denied
+	Hosts     []Host     `json:"hosts,omitempty"`     // names that lead to this tenant
 	ManagedBy string     `json:"managedBy,omitempty"` // "file" or "store"
 }
 
@@ -85,6 +105,9 @@ type Toolset struct {
 	When    string   `json:"when,omitempty"`    // an expression that must hold; empty for none
 	Scopes  []string `json:"scopes,omitempty"`  // that a caller needs
 	Limits  Quota    `json:"limits,omitzero"`
+	// Discovery is how clients of its endpoint find its tools; an empty mode means
+	// the tenant's own.
+	Discovery Discovery `json:"discovery,omitzero"`
 }
 
 // Effect is what a rule says.
@@ -147,10 +170,15 @@ type Upstream struct {
 	ForwardHeaders []string   `json:"forwardHeaders,omitempty"` // request headers that pass through, besides those that always do
 	Timeouts       Timeouts   `json:"timeouts,omitzero"`
 	Cache          CacheTimes `json:"cache,omitzero"`
-	InFlight       int        `json:"inFlight,omitzero"`   // concurrent requests of one replica; 0 means the default
-	Limits         Quota      `json:"limits,omitzero"`     // of all replicas together
-	Version        string     `json:"version,omitempty"`   // a digest of this configuration: part of every cache key
-	ManagedBy      string     `json:"managedBy,omitempty"` // "file" or "store"
+	Auth           Credential `json:"auth,omitzero"` // how the upstream is shown who calls
+	Pinning        Pinning    `json:"pinning,omitempty"`
+	// Pins are the approved definitions of tools, by the upstream's own names: each
+	// "sha256:" and the hexadecimal digest that federation.DefinitionPin gives.
+	Pins      map[string]string `json:"pins,omitempty"`
+	InFlight  int               `json:"inFlight,omitzero"`   // concurrent requests of one replica; 0 means the default
+	Limits    Quota             `json:"limits,omitzero"`     // of all replicas together
+	Version   string            `json:"version,omitempty"`   // a digest of this configuration: part of every cache key
+	ManagedBy string            `json:"managedBy,omitempty"` // "file" or "store"
 }
 
 // Process is a server that the gateway starts and speaks to over its standard

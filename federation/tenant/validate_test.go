@@ -29,6 +29,7 @@ func valid() *tenant.Tenant {
 				TenantClaim: "org", TenantValue: "Acme", ScopeClaim: "permissions", Algorithms: []string{"ES256"},
 				JWKSURL:       "https://idp.example.com/keys",
 				Introspection: &tenant.Introspection{URL: "https://idp.example.com/introspect", ClientID: "causeway", ClientSecret: tenant.Secret{Sealed: "k1.AA"}},
+				Login:         &tenant.Login{ClientID: "causeway", ClientSecret: tenant.Secret{Sealed: "k1.AB"}, Scopes: []string{"email"}},
 			}},
 		},
 		Upstreams: []tenant.Upstream{{
@@ -37,12 +38,20 @@ func valid() *tenant.Tenant {
 			Description: "Wetter für alle \u2028 <&>", Tags: []string{"a/b", "c.d"}, ForwardHeaders: []string{"X-Tenant"},
 			Timeouts: tenant.Timeouts{Connect: 1500 * time.Millisecond, List: 1, Call: time.Minute, CallMax: time.Hour},
 			Cache:    tenant.CacheTimes{ListTTL: &ttl, Stale: time.Second, StaleIfError: time.Hour},
+			Auth: tenant.Credential{
+				Mode: tenant.CredentialExchange, Issuer: "https://idp.example.com/", TokenURL: "https://idp.example.com/token",
+				Audience: "ledger", Resource: "https://ledger.example.com/mcp", ClientID: "causeway",
+				ClientSecret: tenant.Secret{Sealed: "k1.AC"}, Scopes: []string{"ledger.read"}, Registration: tenant.RegistrationStatic,
+			},
+			Pinning: tenant.PinAll, Pins: map[string]string{"rates.read": "sha256:" + strings.Repeat("0a", 32)},
 			InFlight: 7, Limits: tenant.Quota{CallsPerMinute: 5, InFlight: 4},
 		}},
 		Toolsets: []tenant.Toolset{{
 			Name: "readonly", Include: []string{"ledger_*"}, Tags: []string{"a/b"}, When: "tool.annotations.readOnlyHint == true",
 			Scopes: []string{"read"}, Limits: tenant.Quota{CallsPerMinute: 1, InFlight: 1},
+			Discovery: tenant.Discovery{Mode: tenant.DiscoverySearch, AutoThresholdTokens: 1, Pinned: []string{"ledger_pay"}, FromURL: true},
 		}},
+		Hosts: []tenant.Host{{Name: "mcp.acme.example", URL: "https://mcp.acme.example"}},
 		Policy: &tenant.Policy{Default: tenant.EffectDeny, Rules: []tenant.Rule{
 			{Name: "finance", When: `"finance" in principal.groups`, Effect: tenant.EffectAllow, Scopes: []string{"f"}},
 		}},
