@@ -13,32 +13,6 @@ import (
 	"github.com/causeway-mcp/causeway/federation/tenant"
 )
 
-func TestLRU(t *testing.T) {
-	l := newLRU[string, int](3)
-	l.put("a", 1, 1)
-	l.put("b", 2, 1)
-	l.put("c", 3, 1)
-	if v, ok := l.get("a"); !ok || v != 1 {
-		t.Errorf("a = %d, %v", v, ok)
-	}
-	l.put("d", 4, 1) // b was not used for the longest time
-	l.put("large", 5, 4)
-	l.put("a", 6, 2) // c goes for it
-	var have []string
-	for _, k := range []string{"a", "b", "c", "d", "large"} {
-		if _, ok := l.get(k); ok {
-			have = append(have, k)
-		}
-	}
-	if diff := cmp.Diff([]string{"a", "d"}, have); diff != "" || l.used != 3 || l.recent.Len() != 2 {
-		t.Errorf("%d used; (-want +got):\n%s", l.used, diff)
-	}
-	l.remove("nothing")
-	if l.remove("a"); l.used != 1 {
-		t.Errorf("%d used", l.used)
-	}
-}
-
 // The limiter forgets nobody's debt early, and a debt has an end.
 func TestLimiterDebt(t *testing.T) {
 	now := time.Unix(1e9, 0)
@@ -57,7 +31,7 @@ func TestLimiterDebt(t *testing.T) {
 	for n := range maxSources + 10 {
 		l.failed(v4(n))
 	}
-	if got := len(l.buckets.items); got != maxSources {
+	if got := l.buckets.Len(); got != maxSources {
 		t.Errorf("%d sources are remembered, want %d", got, maxSources)
 	}
 }

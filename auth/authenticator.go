@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/causeway-mcp/causeway/auth/lru"
+	"github.com/causeway-mcp/causeway/auth/work"
 	"github.com/causeway-mcp/causeway/federation/tenant"
 )
 
@@ -69,19 +71,19 @@ type Authenticator struct {
 	now     func() time.Time
 	metrics *metrics
 	limits  *limiter
-	work    *work
+	work    *work.Group
 	touches *touches
 
 	mu      sync.Mutex // guards the realms, the servers and epochs
-	realms  *lru[string, *realm]
-	servers *lru[serverID, *server]
+	realms  *lru.Cache[string, *realm]
+	servers *lru.Cache[serverID, *server]
 	epochs  uint64
 
 	seenMu sync.Mutex
-	seen   *lru[shown, verified]
+	seen   *lru.Cache[shown, verified]
 
 	askMu   sync.Mutex
-	answers *lru[question, answer]
+	answers *lru.Cache[question, answer]
 	asked   map[question]*asking
 }
 
@@ -115,16 +117,16 @@ func New(o Options) (*Authenticator, error) {
 	}
 	return &Authenticator{
 		keys: o.Keys, secrets: o.Secrets, client: o.Client, log: o.Logger, now: o.Now,
-		metrics: newMetrics(o.Registerer), limits: newLimiter(o.FailuresPerMinute, o.Now), work: newWork(),
+		metrics: newMetrics(o.Registerer), limits: newLimiter(o.FailuresPerMinute, o.Now), work: work.New(),
 		touches: &touches{keys: o.Keys, log: o.Logger, pending: map[touched]time.Time{}},
-		realms:  newLRU[string, *realm](maxRealms), servers: newLRU[serverID, *server](maxServers),
-		seen:    newLRU[shown, verified](maxVerified),
-		answers: newLRU[question, answer](maxAnswers), asked: map[question]*asking{},
+		realms:  lru.New[string, *realm](maxRealms), servers: lru.New[serverID, *server](maxServers),
+		seen:    lru.New[shown, verified](maxVerified),
+		answers: lru.New[question, answer](maxAnswers), asked: map[question]*asking{},
 	}, nil
 }
 
 // Close ends what runs in the background and waits for it.
-func (a *Authenticator) Close() { a.work.close() }
+func (a *Authenticator) Close() { a.work.Close() }
 
 // Authenticate finds out who sends a request. The error is a *Refusal, which holds
 // nothing of what was shown. Where anybody may call, nothing is looked at.
@@ -161,7 +163,7 @@ func anybody(t *tenant.Tenant) bool { return t.Auth.Mode == "" || t.Auth.Mode ==
 func (a *Authenticator) find(ctx context.Context, req *Request, r *realm, token string) (*Caller, reason) {
 	at := shown{sha256.Sum256([]byte(token)), r.digest, req.Tenant.Name, req.Resource}
 	a.seenMu.Lock()
-	known, ok := a.seen.get(at)
+	known, ok := a.seen.Get(at)
 	a.seenMu.Unlock()
 	now := a.now()
 	if ok && now.Before(known.until) && (known.caller.Key == "" || known.epoch == r.epoch) {
@@ -176,9 +178,9 @@ func (a *Authenticator) find(ctx context.Context, req *Request, r *realm, token 
 	switch {
 	case why == "":
 		c.Mark = at.mark
-		a.seen.put(at, verified{c, until, r.epoch}, sizeOf(c))
+		a.seen.Put(at, verified{c, until, r.epoch}, sizeOf(c))
 	case why != reasonUnavailable:
-		a.seen.remove(at)
+		a.seen.Remove(at)
 		if !ok && why.guess() {
 			a.limits.failed(req.Source)
 		}

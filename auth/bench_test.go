@@ -19,6 +19,7 @@ import (
 	jose "github.com/go-jose/go-jose/v4"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/causeway-mcp/causeway/auth/lru"
 	"github.com/causeway-mcp/causeway/federation/tenant"
 )
 
@@ -115,7 +116,7 @@ func BenchmarkAuthenticateCold(b *testing.B) {
 	a, req := benchmark(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		a.seen = newLRU[shown, verified](maxVerified)
+		a.seen = lru.New[shown, verified](maxVerified)
 		if _, err := a.Authenticate(b.Context(), req); err != nil {
 			b.Fatal(err)
 		}

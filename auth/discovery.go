@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
-	"strings"
 
 	"github.com/go-json-experiment/json"
-)
 
-// maxDocument bounds what an issuer sends, in bytes.
-const maxDocument = 512 << 10
+	"github.com/causeway-mcp/causeway/auth/ask"
+	"github.com/causeway-mcp/causeway/auth/work"
+)
 
 // serverMetadata is what is used of an authorization server's metadata (RFC 8414,
 // section 2).
@@ -34,7 +31,7 @@ func (s *server) metadata(ctx context.Context) (serverMetadata, error) {
 	running := s.metaFold.running
 	s.mu.Unlock()
 	if !fresh && running != nil {
-		await(ctx, running, fetchTime)
+		work.Await(ctx, running, fetchTime)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +43,7 @@ func (s *server) metadata(ctx context.Context) (serverMetadata, error) {
 
 // fetchMetadata reads the metadata from the first place that has it.
 func (s *server) fetchMetadata(ctx context.Context) error {
-	places, err := metadataURLs(s.issuer)
+	places, err := ask.Places(s.issuer)
 	if err != nil {
 		return err
 	}
@@ -82,23 +79,6 @@ func (s *server) metadataAt(ctx context.Context, place string) (serverMetadata, 
 	return m, nil
 }
 
-// metadataURLs gives where an issuer's metadata may be, in the order in which to ask
-// (2026-07-28, basic/authorization/authorization-server-discovery), and last where
-// servers have it that append the path of RFC 8414 too.
-func metadataURLs(issuer string) ([]string, error) {
-	u, err := url.Parse(issuer)
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.ForceQuery || strings.Contains(issuer, "#") {
-		return nil, errors.New("it is no issuer identifier (RFC 8414, section 2)")
-	}
-	const oauth, oidc = "/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"
-	path := strings.TrimSuffix(u.EscapedPath(), "/")
-	root := u.Scheme + "://" + u.Host
-	if path == "" {
-		return []string{root + oauth, root + oidc}, nil
-	}
-	return []string{root + oauth + path, root + oidc + path, root + path + oidc, root + path + oauth}, nil
-}
-
 // get reads a document of the server.
 func (s *server) get(ctx context.Context, from string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
@@ -112,24 +92,12 @@ func (s *server) get(ctx context.Context, from string) ([]byte, error) {
 // do sends a request to the server and gives the body of its answer. Errors hold
 // nothing of what was sent or answered but the URL.
 func (s *server) do(req *http.Request) ([]byte, error) {
-	where := req.URL.Redacted()
-	if req.URL.Scheme != "https" && !(s.private && req.URL.Scheme == "http") {
-		return nil, fmt.Errorf("%s: not https", where)
-	}
-	resp, err := s.client.Do(req)
+	answer, err := ask.Do(s.client, req, s.private)
 	if err != nil {
 		return nil, err
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: status %d", where, resp.StatusCode)
+	if answer.Status != http.StatusOK {
+		return nil, fmt.Errorf("%s: status %d", req.URL.Redacted(), answer.Status)
 	}
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", where, err)
-	case len(raw) > maxDocument:
-		return nil, fmt.Errorf("%s: more than %d bytes", where, maxDocument)
-	}
-	return raw, nil
+	return answer.Body, nil
 }

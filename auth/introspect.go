@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/causeway-mcp/causeway/auth/work"
 )
 
 // Times and bounds of introspection.
@@ -76,21 +78,21 @@ func (a *Authenticator) byIntrospection(ctx context.Context, req *Request, r *re
 // time are one, which goes on when the request is gone.
 func (a *Authenticator) ask(ctx context.Context, is *issuer, token string, q question) (answer, error) {
 	a.askMu.Lock()
-	if got, ok := a.answers.get(q); ok && a.now().Before(got.until) {
+	if got, ok := a.answers.Get(q); ok && a.now().Before(got.until) {
 		a.askMu.Unlock()
 		return got, nil
 	}
 	one, ok := a.asked[q]
 	if !ok {
 		one = &asking{done: make(chan struct{}), err: errUnavailable}
-		if !a.work.start(introspectTime, func(ctx context.Context) { a.askNow(ctx, is, token, q, one) }) {
+		if !a.work.Start(introspectTime, func(ctx context.Context) { a.askNow(ctx, is, token, q, one) }) {
 			a.askMu.Unlock()
 			return answer{}, errUnavailable
 		}
 		a.asked[q] = one
 	}
 	a.askMu.Unlock()
-	if !await(ctx, one.done, introspectTime+time.Second) {
+	if !work.Await(ctx, one.done, introspectTime+time.Second) {
 		return answer{}, errUnavailable
 	}
 	return one.answer, one.err
@@ -107,7 +109,7 @@ func (a *Authenticator) askNow(ctx context.Context, is *issuer, token string, q 
 	defer close(one.done)
 	delete(a.asked, q)
 	if one.answer, one.err = got, err; err == nil {
-		a.answers.put(q, got, size)
+		a.answers.Put(q, got, size)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/causeway-mcp/causeway/auth/lru"
 )
 
 // Bounds on failures.
@@ -24,7 +26,7 @@ type limiter struct {
 	perSecond float64
 
 	mu      sync.Mutex
-	buckets *lru[netip.Addr, bucket]
+	buckets *lru.Cache[netip.Addr, bucket]
 }
 
 // bucket is how many failures are left, as of a time.
@@ -36,7 +38,7 @@ type bucket struct {
 func newLimiter(perMinute int, now func() time.Time) *limiter {
 	return &limiter{
 		now: now, burst: float64(perMinute * burstOf), perSecond: float64(perMinute) / 60,
-		buckets: newLRU[netip.Addr, bucket](maxSources),
+		buckets: lru.New[netip.Addr, bucket](maxSources),
 	}
 }
 
@@ -65,11 +67,11 @@ func (l *limiter) failed(a netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	of := source(a)
-	l.buckets.put(of, bucket{max(l.level(of)-1, -l.burst), l.now()}, 1)
+	l.buckets.Put(of, bucket{max(l.level(of)-1, -l.burst), l.now()}, 1)
 }
 
 func (l *limiter) level(of netip.Addr) float64 {
-	b, ok := l.buckets.get(of)
+	b, ok := l.buckets.Get(of)
 	if !ok {
 		return l.burst
 	}

@@ -53,7 +53,7 @@ func algorithms() (all []string, defaults int) {
 func (a *Authenticator) realm(t *tenant.Tenant) *realm {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	old, ok := a.realms.get(t.Name)
+	old, ok := a.realms.Get(t.Name)
 	if ok && old.from == t {
 		return old
 	}
@@ -81,7 +81,7 @@ func (a *Authenticator) realm(t *tenant.Tenant) *realm {
 		r.opaque = nil
 		a.log.Error("several issuers of a tenant are configured for introspection: none is asked", "tenant", t.Name)
 	}
-	a.realms.put(t.Name, r, 1)
+	a.realms.Put(t.Name, r, 1)
 	return r
 }
 
@@ -90,14 +90,14 @@ func (a *Authenticator) realm(t *tenant.Tenant) *realm {
 func (a *Authenticator) Forget(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	old, ok := a.realms.get(name)
+	old, ok := a.realms.Get(name)
 	if !ok {
 		return
 	}
 	next := *old
 	a.epochs++
 	next.epoch = a.epochs
-	a.realms.put(name, &next, 1)
+	a.realms.Put(name, &next, 1)
 }
 
 // accepted gives the algorithms that an issuer may use. What may never be accepted is

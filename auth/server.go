@@ -11,6 +11,8 @@ import (
 
 	jose "github.com/go-jose/go-jose/v4"
 
+	"github.com/causeway-mcp/causeway/auth/ask"
+	"github.com/causeway-mcp/causeway/auth/work"
 	"github.com/causeway-mcp/causeway/federation/tenant"
 )
 
@@ -31,7 +33,6 @@ const (
 const (
 	maxServers       = 1 << 12 // that are kept; the least recently used go first
 	maxIntrospecting = 32      // questions to one issuer at the same time
-	maxRedirects     = 3
 )
 
 var (
@@ -52,7 +53,7 @@ type server struct {
 	client *http.Client
 	now    func() time.Time
 	log    *slog.Logger
-	work   *work
+	work   *work.Group
 	slots  chan struct{} // taken by introspection
 
 	mu       sync.Mutex
@@ -75,33 +76,15 @@ type fold struct {
 // server gives the server of a configured issuer. a.mu is held.
 func (a *Authenticator) server(conf tenant.Issuer) *server {
 	id := serverID{conf.Issuer, conf.JWKSURL, conf.Private}
-	if s, ok := a.servers.get(id); ok {
+	if s, ok := a.servers.Get(id); ok {
 		return s
 	}
 	s := &server{
-		serverID: id, client: asked(a.client(conf.Private)), now: a.now, log: a.log.With("issuer", conf.Issuer), work: a.work,
+		serverID: id, client: ask.Client(a.client(conf.Private)), now: a.now, log: a.log.With("issuer", conf.Issuer), work: a.work,
 		slots: make(chan struct{}, maxIntrospecting),
 	}
-	a.servers.put(id, s, 1)
+	a.servers.Put(id, s, 1)
 	return s
-}
-
-// asked gives a client that sends a question nowhere else: it holds a token and a
-// secret.
-func asked(c *http.Client) *http.Client {
-	own, follow := *c, c.CheckRedirect
-	own.CheckRedirect = func(req *http.Request, via []*http.Request) error {
-		switch {
-		case via[0].Method != http.MethodGet:
-			return http.ErrUseLastResponse
-		case follow != nil:
-			return follow(req, via)
-		case req.URL.Scheme != via[0].URL.Scheme || req.URL.Host != via[0].URL.Host || len(via) >= maxRedirects:
-			return errors.New("redirects too often, or to somebody else")
-		}
-		return nil
-	}
-	return &own
 }
 
 // pause keeps questions about tokens from a server that has not answered one, so that
@@ -126,7 +109,7 @@ func (s *server) begin(f *fold, every time.Duration, what string, do func(ctx co
 		return
 	}
 	done := make(chan struct{})
-	started := s.work.start(fetchTime, func(ctx context.Context) {
+	started := s.work.Start(fetchTime, func(ctx context.Context) {
 		defer close(done)
 		err := do(ctx)
 		s.mu.Lock()
@@ -162,7 +145,7 @@ func (s *server) candidates(ctx context.Context, kid, alg string, again bool) ([
 		if len(known) > 0 && !again {
 			limit = refreshWait
 		}
-		await(ctx, running, limit)
+		work.Await(ctx, running, limit)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

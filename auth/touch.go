@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/causeway-mcp/causeway/auth/work"
 	"github.com/causeway-mcp/causeway/federation/tenant"
 )
 
@@ -31,14 +32,14 @@ type touches struct {
 }
 
 // add notes the use of a key, and begins to write unless that is under way.
-func (t *touches) add(k touched, at time.Time, w *work) {
+func (t *touches) add(k touched, at time.Time, w *work.Group) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.pending) < maxTouches {
 		t.pending[k] = at
 	}
 	if !t.running {
-		t.running = w.start(maxTouches*touchTime, t.write)
+		t.running = w.Start(maxTouches*touchTime, t.write)
 	}
 }
 
