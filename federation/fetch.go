@@ -264,7 +264,9 @@ func (b *segmentBuilder) check(it *item) (reason string) {
 	}
 	switch b.seg.kind {
 	case kindTools:
-		it.params, reason, it.note = checkTool(it.raw)
+		if it.params, reason, it.note = checkTool(it.raw); reason == "" {
+			reason = checkPin(&b.member.conf, it)
+		}
 	case kindTemplates:
 		match, err := templateMatcher(it.name)
 		if err != nil {

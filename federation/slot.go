@@ -3,6 +3,7 @@ package federation
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -160,7 +161,8 @@ func (s *slot) land(f *flight, seg *segment, err error) {
 	m.counted(seg)
 }
 
-// take makes seg the current segment, and tells whether that is news.
+// take makes seg the current segment, and tells whether there is news in it: other
+// items, or other reasons to leave some out.
 func (s *slot) take(seg *segment) bool {
 	hub := s.member.domain.hub
 	hub.mu.Lock()
@@ -186,7 +188,7 @@ func (s *slot) take(seg *segment) bool {
 	if n.other || n.announced {
 		hub.changed(s.member, s.kind, n)
 	}
-	return n.other
+	return n.other || !slices.Equal(cur.rejected, seg.rejected)
 }
 
 // adopt makes seg, which has expired, the current segment if there is none.
