@@ -22,6 +22,9 @@ type Request struct {
 	Resource, Metadata string
 	// Scopes are needed besides the tenant's, for the endpoint.
 	Scopes []string
+	// Wanted are scopes that are needed for some of what the endpoint offers: clients
+	// are told of them, so that they can ask for all at once, and may go on without.
+	Wanted []string
 	HTTP   *http.Request
 	Source netip.Addr // of the client, behind trusted proxies
 }
@@ -42,6 +45,17 @@ type Caller struct {
 	// under is the digest of the issuer's configuration that the token was verified
 	// under.
 	under digest
+}
+
+// Token gives the access token that was shown by the request from which c was made. It
+// is empty for API keys, and for anybody, whom nil stands for too. Callers are
+// remembered for longer than requests, so they do not hold it.
+func (c *Caller) Token(r *http.Request) string {
+	if c == nil || c.Key != "" || c.Mark == [32]byte{} {
+		return ""
+	}
+	token, _ := credential(r) // it was good when c was made
+	return token
 }
 
 // Refusal is the error for a request whose sender may not go on: an HTTP status, and

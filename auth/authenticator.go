@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"reflect"
 	"sync"
 	"time"
@@ -71,6 +72,7 @@ type Authenticator struct {
 	now     func() time.Time
 	metrics *metrics
 	limits  *limiter
+	pages   *limiter
 	work    *work.Group
 	touches *touches
 
@@ -117,7 +119,8 @@ func New(o Options) (*Authenticator, error) {
 	}
 	return &Authenticator{
 		keys: o.Keys, secrets: o.Secrets, client: o.Client, log: o.Logger, now: o.Now,
-		metrics: newMetrics(o.Registerer), limits: newLimiter(o.FailuresPerMinute, o.Now), work: work.New(),
+		metrics: newMetrics(o.Registerer), limits: newLimiter(o.FailuresPerMinute, o.Now), pages: newLimiter(o.FailuresPerMinute, o.Now),
+		work:    work.New(),
 		touches: &touches{keys: o.Keys, log: o.Logger, pending: map[touched]time.Time{}},
 		realms:  lru.New[string, *realm](maxRealms), servers: lru.New[serverID, *server](maxServers),
 		seen:    lru.New[shown, verified](maxVerified),
@@ -151,10 +154,29 @@ func (a *Authenticator) Authenticate(ctx context.Context, req *Request) (*Caller
 	case why != "":
 		return nil, a.refuse(req, why)
 	case lacks(c, t.Auth.Scopes, req.Scopes):
-		return nil, a.refuse(req, reasonScope)
+		return nil, a.Lacking(req, c, nil)
 	}
 	return c, nil
 }
+
+// Lacking makes the answer to a request whose caller lacks scopes for what it asks for,
+// as InsufficientScope does. A key cannot be given more scopes by signing in: whoever
+// shows one is told which are needed, and of no metadata, which would have clients throw
+// the key away for a token. c is nil for anybody.
+func (a *Authenticator) Lacking(req *Request, c *Caller, missing []string) *Refusal {
+	of := *req
+	if c != nil && c.Key != "" {
+		of.Metadata = ""
+	}
+	return a.InsufficientScope(req.Tenant, &of, missing)
+}
+
+// Pause tells for how long a source may not open pages of the gateway's own, after too
+// many failures there; 0 when it may. Failures to authenticate are counted apart.
+func (a *Authenticator) Pause(source netip.Addr) time.Duration { return a.pages.wait(source) }
+
+// Failed counts a failure of a source at such a page.
+func (a *Authenticator) Failed(source netip.Addr) { a.pages.failed(source) }
 
 func anybody(t *tenant.Tenant) bool { return t.Auth.Mode == "" || t.Auth.Mode == tenant.AuthNone }
 

@@ -20,7 +20,7 @@ func (a *Authenticator) refuse(req *Request, why reason, more ...string) *Refusa
 	case reasonRate, reasonUnavailable:
 		r.RetryAfter = time.Second
 	default:
-		r.Challenge = challenge(req, code, description, needed(req.Tenant.Auth.Scopes, req.Scopes, more))
+		r.Challenge = challenge(req, code, description, needed(req.Tenant.Auth.Scopes, req.Scopes, req.Wanted, more))
 	}
 	return r
 }

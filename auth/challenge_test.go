@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,6 +25,8 @@ func TestInsufficientScope(t *testing.T) {
 		{"quoting", func(_ *rig, req *auth.Request) { req.Metadata = "https://h/\"\\\r\n\x00é?x" }, nil,
 			`resource_metadata="https://h/\"\\?x", scope="mcp"`},
 		{"no metadata", func(_ *rig, req *auth.Request) { req.Metadata = "" }, nil, `scope="mcp"`},
+		{"what some of the endpoint needs", func(_ *rig, req *auth.Request) { req.Wanted = []string{"read", "mcp"} },
+			[]string{"write", "read"}, `resource_metadata="` + metadata + `", scope="mcp read write"`},
 		{"keys only", func(r *rig, _ *auth.Request) { r.tenant.Auth.Mode = tenant.AuthKeys }, []string{"write"}, `scope="mcp write"`},
 	}
 	for _, tt := range tests {
@@ -45,6 +48,71 @@ func TestInsufficientScope(t *testing.T) {
 				t.Errorf("%v failures are counted", n)
 			}
 		})
+	}
+}
+
+// TestLacking holds that whoever shows a key is not sent to an issuer, which cannot give
+// it more scopes.
+func TestLacking(t *testing.T) {
+	r := newRig(t)
+	plain, _ := r.key(t, tenant.APIKey{Scopes: []string{"mcp"}})
+	for _, tt := range []struct{ name, token, want string }{
+		{"a token", r.idp.token(nil), `resource_metadata="` + metadata + `", scope="mcp write"`},
+		{"a key", plain, `scope="mcp write"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			req := r.request("Bearer " + tt.token)
+			c, refusal := r.send(t.Context(), req)
+			if refusal != nil {
+				t.Fatal(refusal)
+			}
+			const head = `Bearer error="insufficient_scope", error_description="the token lacks a scope", `
+			if got := r.Lacking(req, c, []string{"write"}); got.Status != 403 || got.Challenge != head+tt.want {
+				t.Errorf("%d %s, want %s", got.Status, got.Challenge, head+tt.want)
+			}
+			req.Scopes = []string{"write"}
+			if _, got := r.send(t.Context(), req); got == nil || got.Challenge != head+tt.want {
+				t.Errorf("at the door: %+v, want %s", got, head+tt.want)
+			}
+		})
+	}
+}
+
+// TestTokenOf holds whose token Caller.Token gives.
+func TestTokenOf(t *testing.T) {
+	r := newRig(t)
+	plain, _ := r.key(t, tenant.APIKey{Scopes: []string{"mcp"}})
+	token := r.idp.token(nil)
+	for shown, want := range map[string]string{token: token, plain: ""} {
+		req := r.request("Bearer " + shown)
+		c, refusal := r.send(t.Context(), req)
+		if refusal != nil || c.Token(req.HTTP) != want {
+			t.Errorf("%.12s: %v %v", shown, refusal, c)
+		}
+	}
+	var nobody *auth.Caller
+	for _, c := range []*auth.Caller{nobody, {Principal: tenant.Principal{Tenant: "acme"}}} {
+		if got := c.Token(r.request("Bearer " + token).HTTP); got != "" {
+			t.Errorf("of anybody: %q", got)
+		}
+	}
+}
+
+// TestPagesArePaused holds that failures at pages pause their source there alone.
+func TestPagesArePaused(t *testing.T) {
+	r := newRig(t)
+	source := netip.MustParseAddr("192.0.2.9")
+	for n := range perMinute {
+		if wait := r.Pause(source); wait != 0 {
+			t.Fatalf("paused for %s after %d failures", wait, n)
+		}
+		r.Failed(source)
+	}
+	if r.Pause(source) <= 0 || r.Pause(netip.MustParseAddr("192.0.2.10")) != 0 {
+		t.Error("the wrong source is paused")
+	}
+	if got := r.from(t, source.String(), r.idp.token(nil)); got != nil {
+		t.Errorf("with a token: %v", got)
 	}
 }
 
