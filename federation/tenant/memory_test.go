@@ -24,6 +24,13 @@ func TestMemoryRegistry(t *testing.T) {
 	})
 }
 
+func TestMemoryVault(t *testing.T) {
+	tenanttest.TestVault(t, func(*testing.T) (a, b tenanttest.Vaulted) {
+		r := tenant.NewMemoryRegistry()
+		return r, r
+	})
+}
+
 // TestMemoryOrder holds what Replace promises beyond the Store: watchers have
 // been called, in the order of the names, when it returns.
 func TestMemoryOrder(t *testing.T) {

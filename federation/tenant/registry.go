@@ -17,6 +17,7 @@ type MemoryRegistry struct {
 	revision uint64
 	tenants  map[string]*Tenant
 	keys     map[string]map[string]APIKey // by tenant and id
+	vault    memoryVault
 }
 
 var _ Registry = (*MemoryRegistry)(nil)
@@ -96,6 +97,7 @@ func (m *MemoryRegistry) Delete(_ context.Context, name string, expect uint64) e
 		}
 		delete(m.tenants, name)
 		delete(m.keys, name)
+		m.vault.drop(name)
 		return []string{name}, nil
 	})
 	return err
@@ -224,6 +226,9 @@ func (m *MemoryRegistry) Import(_ context.Context, s *Snapshot, expect uint64) (
 		for name := range m.tenants {
 			if tenants[name] == nil || !reflect.DeepEqual(m.keys[name], keys[name]) && len(m.keys[name])+len(keys[name]) > 0 {
 				changed[name] = true
+			}
+			if tenants[name] == nil {
+				m.vault.drop(name)
 			}
 		}
 		m.tenants, m.keys = tenants, keys

@@ -38,8 +38,9 @@ type Registry interface {
 	// there, Any for whatever there is. It gives the new revision, or ErrConflict.
 	// A tenant that is written as it was has changed nevertheless.
 	Put(ctx context.Context, t *Tenant, expect uint64) (uint64, error)
-	// Delete takes a tenant away together with its keys; ErrNotFound when there is
-	// none, ErrConflict when its revision is another one.
+	// Delete takes a tenant away together with its keys, and with its values where the
+	// registry is a Vault too; ErrNotFound when there is none, ErrConflict when its
+	// revision is another one.
 	Delete(ctx context.Context, name string, expect uint64) error
 	// Keys gives the keys of a tenant, sorted by id; ErrNotFound when the tenant is
 	// not registered.

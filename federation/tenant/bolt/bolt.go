@@ -25,9 +25,9 @@ import (
 // file.
 const lockTimeout = time.Second
 
-// Registry is a tenant.Registry in a file. Tenants and keys are JSON, one value
-// each, and a tenant is read when it is asked for. No secret is among them: keys are
-// there by their hashes.
+// Registry is a tenant.Registry and a tenant.Vault in a file. Tenants and keys are
+// JSON, one value each, and a tenant is read when it is asked for. No open secret is
+// among them: keys are there by their hashes, all others sealed.
 type Registry struct {
 	db       *bbolt.DB
 	path     string
@@ -43,6 +43,7 @@ const (
 	bucketMeta    = "meta"
 	bucketTenants = "tenants" // by name: revision, then what tenant.EncodeTenant gives
 	bucketKeys    = "keys"    // by tenant/id: what tenant.EncodeKey gives
+	bucketVault   = "vault"   // by tenant.VaultKey.Encode: revision, of the bucket's sequence, then what was sealed
 	keyRevision   = "revision"
 )
 
@@ -87,7 +88,7 @@ func open(path string) (db *bbolt.DB, err error) {
 		return db, err
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range []string{bucketMeta, bucketTenants, bucketKeys} {
+		for _, name := range []string{bucketMeta, bucketTenants, bucketKeys, bucketVault} {
 			if _, err := tx.CreateBucketIfNotExists([]byte(name)); err != nil {
 				return err
 			}

@@ -33,6 +33,52 @@ func TestRegistry(t *testing.T) {
 	})
 }
 
+func TestVault(t *testing.T) {
+	tenanttest.TestVault(t, func(t *testing.T) (a, b tenanttest.Vaulted) {
+		r := open(t, filepath.Join(t.TempDir(), "registry.db"))
+		t.Cleanup(func() { _ = r.Close() })
+		return r, r
+	})
+}
+
+// TestVaultStaysOnDisk opens a file again, after it was one without a vault, as older
+// programs have made it.
+func TestVaultStaysOnDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "registry.db")
+	fill(t, path)
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("vault")) })
+	if err = errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	key := tenant.VaultKey{Tenant: "acme", Alias: "weather", Kind: "token", Name: "alice"}
+	var revision uint64
+	for _, sealed := range []string{"one", "two"} {
+		r := open(t, path)
+		next, err := r.PutSecret(t.Context(), key, []byte(sealed), revision)
+		if err != nil || next <= revision {
+			t.Fatalf("PutSecret: revision %d after %d, %v", next, revision, err)
+		}
+		revision = next
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := open(t, path)
+	defer r.Close()
+	want := tenant.VaultValue{Key: key, Revision: revision, Sealed: []byte("two")}
+	got, err := r.Secret(t.Context(), key)
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("Secret: %v (-want +got):\n%s", err, diff)
+	}
+	if names, err := r.Names(t.Context()); err != nil || len(names) != 2 {
+		t.Errorf("Names: %q, %v", names, err)
+	}
+}
+
 // fill opens a registry of two tenants with keys, and closes it.
 func fill(t *testing.T, path string) *tenant.Snapshot {
 	t.Helper()

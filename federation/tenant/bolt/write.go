@@ -87,24 +87,12 @@ func (r *Registry) Delete(_ context.Context, name string, expect uint64) error {
 		case expect != tenant.Any && expect != now:
 			return nil, tenant.ErrConflict
 		}
-		if err := deleteKeys(tx, name); err != nil {
+		if err := deleteOf(tx, name); err != nil {
 			return nil, err
 		}
 		return []string{name}, tx.Bucket([]byte(bucketTenants)).Delete([]byte(name))
 	})
 	return err
-}
-
-// deleteKeys takes the keys of a tenant away.
-func deleteKeys(tx *bbolt.Tx, of string) error {
-	prefix := keyName(of, "")
-	c := tx.Bucket([]byte(bucketKeys)).Cursor()
-	for name, _ := c.Seek(prefix); bytes.HasPrefix(name, prefix); name, _ = c.Seek(prefix) {
-		if err := c.Delete(); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // PutKey implements tenant.Registry.
@@ -173,6 +161,13 @@ func (r *Registry) Import(_ context.Context, s *tenant.Snapshot, expect uint64) 
 		changed := map[string]bool{}
 		if err := importTenants(tx, s.Tenants, revision, changed); err != nil {
 			return nil, err
+		}
+		for name := range changed {
+			if tenantRevision(tx, name) == 0 {
+				if err := deleteValues(tx, name); err != nil {
+					return nil, err
+				}
+			}
 		}
 		if err := importKeys(tx, s.Keys, changed); err != nil {
 			return nil, err

@@ -2,8 +2,8 @@
 // imports package tenant and is given a client.
 //
 // Each Registry holds all that is registered in memory, as it was written and not
-// decoded, and answers from there; Redis is asked in the background and when
-// something is written. So nobody who is served waits for Redis, and what runs goes
+// decoded, and answers from there; Redis is asked in the background, when something is
+// written, and for sealed values. So nobody who is served waits for Redis, and what runs goes
 // on while Redis is down.
 //
 // A Redis that lost what it held must not take it from those that run. A registry
@@ -66,7 +66,7 @@ type Options struct {
 // one. Degraded says which; Import puts it right.
 var ErrLost = errors.New("the registry in redis is not the one that runs here")
 
-// Registry is a tenant.Registry in Redis.
+// Registry is a tenant.Registry and a tenant.Vault in Redis.
 type Registry struct {
 	opts     Options
 	log      *slog.Logger
@@ -114,7 +114,7 @@ func Open(ctx context.Context, client goredis.UniversalClient, opts Options) (*R
 		opts: opts, log: opts.Logger, client: client, scripts: newScripts(),
 		channel: opts.Prefix + ":registry",
 	}
-	for _, name := range []string{"meta", "tenants", "keys", "ids", "changes", "history"} {
+	for _, name := range []string{"meta", "tenants", "keys", "ids", "changes", "history", "vault", "vaultids", "vaultrevision"} {
 		// One hash tag, so that a cluster has all in one slot.
 		r.keys = append(r.keys, fmt.Sprintf("%s:{%[1]s/registry}:%s", opts.Prefix, name))
 	}

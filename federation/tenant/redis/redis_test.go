@@ -75,3 +75,25 @@ func TestSentinel(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// vaultSuite is suite for sealed values.
+func vaultSuite(t *testing.T, c cacheredis.Connection) {
+	var contents atomic.Int32
+	tenanttest.TestVault(t, func(t *testing.T) (a, b tenanttest.Vaulted) {
+		opts := redis.Options{Prefix: fmt.Sprintf("causeway%d", contents.Add(1))}
+		return open(t, dial(t, c), opts), open(t, dial(t, c), opts)
+	})
+}
+
+func TestVaultStandalone(t *testing.T) {
+	vaultSuite(t, cacheredis.Connection{URL: redistest.Start(t).URL()})
+}
+
+func TestVaultCluster(t *testing.T) {
+	vaultSuite(t, cacheredis.Connection{URL: redistest.StartCluster(t).URL(), Mode: cacheredis.ModeCluster})
+}
+
+func TestVaultRestrictedUser(t *testing.T) {
+	s := redistest.StartWith(t, redistest.Options{User: "causeway", Password: "causeway-password", Prefix: "causeway"})
+	vaultSuite(t, cacheredis.Connection{URL: s.URL()})
+}

@@ -2,7 +2,8 @@ package redis
 
 import goredis "github.com/redis/go-redis/v9"
 
-// The content is in six keys of one slot. All scripts get them in this order.
+// The content is in nine keys of one slot. All scripts get them in this order; vault.go
+// tells about the last three.
 //
 //	meta     hash: revision; epoch, a random word made with the registry; origin,
 //	         which is "import" where an Import has made it
@@ -21,6 +22,7 @@ import goredis "github.com/redis/go-redis/v9"
 // two centuries.
 const prelude = `
 local meta, tenants, keys, ids, changes, history = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local vault, vaultids, vaultrevision = KEYS[7], KEYS[8], KEYS[9]
 
 local function text(revision) return string.format('%.0f', revision) end
 
@@ -73,11 +75,19 @@ local function dropKey(field, members)
   redis.call('ZREM', ids, field)
   members[#members + 1] = 'k:' .. field
 end
+
+-- The sealed values of a tenant have names that begin as tenant.VaultPrefix says.
+local function dropValues(name)
+  for _, field in ipairs(redis.call('ZRANGEBYLEX', vaultids, '[' .. name .. '\0\1', '(' .. name .. '\0\2')) do
+    redis.call('HDEL', vault, field)
+    redis.call('ZREM', vaultids, field)
+  end
+end
 `
 
-// Every script that writes has these arguments first: the channel, the epoch and
-// the revision that the writer knows, and a new epoch in case there is none. They
-// answer with {"done", revision} or with one word.
+// Every script that changes what is registered has these arguments first: the
+// channel, the epoch and the revision that the writer knows, and a new epoch in case
+// there is none. They answer with {"done", revision} or with one word.
 const preludeWrite = prelude + `
 local channel = ARGV[1]
 if isOther(ARGV[2], ARGV[3], ARGV[4]) then return {'other'} end
@@ -86,6 +96,7 @@ if isOther(ARGV[2], ARGV[3], ARGV[4]) then return {'other'} end
 // scripts are all that run in Redis.
 type scripts struct {
 	read, put, remove, putKey, touchKey, deleteKey, imports *goredis.Script
+	putValue, deleteValue, values                           *goredis.Script
 }
 
 func newScripts() *scripts {
@@ -97,6 +108,10 @@ func newScripts() *scripts {
 		touchKey:  goredis.NewScript(preludeWrite + luaTouchKey),
 		deleteKey: goredis.NewScript(preludeWrite + luaDeleteKey),
 		imports:   goredis.NewScript(prelude + luaImport),
+
+		putValue:    goredis.NewScript(prelude + luaPutValue),
+		deleteValue: goredis.NewScript(prelude + luaDeleteValue),
+		values:      goredis.NewScript(prelude + luaValues),
 	}
 }
 
@@ -145,6 +160,7 @@ redis.call('HDEL', tenants, name)
 for _, field in ipairs(redis.call('ZRANGEBYLEX', ids, '[' .. name .. '/', '(' .. name .. '0')) do
   dropKey(field, members)
 end
+dropValues(name)
 return commit(channel, following(), members)
 `
 
@@ -201,6 +217,7 @@ end
 for _, name in ipairs(redis.call('HKEYS', tenants)) do
   if not stays[name] then
     redis.call('HDEL', tenants, name)
+    dropValues(name)
     members[#members + 1] = 't:' .. name
   end
 end

@@ -20,7 +20,22 @@ func (r *Registry) write(ctx context.Context, what string, script *goredis.Scrip
 	return r.run(ctx, what, script, append([]any{r.channel, known.epoch, known.revision, rand.Text()}, args...))
 }
 
+// run is write for a script that has all its arguments.
 func (r *Registry) run(ctx context.Context, what string, script *goredis.Script, args []any) (uint64, error) {
+	revision, err := r.ask(ctx, what, script, args)
+	if err != nil {
+		return 0, err
+	}
+	// It is written. If it cannot be read now, it will be soon.
+	if err := r.sync(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		r.log.Debug("read the registry after a change", "error", err)
+	}
+	return revision, nil
+}
+
+// ask runs a script that changes something, and gives the revision that it answers
+// with.
+func (r *Registry) ask(ctx context.Context, what string, script *goredis.Script, args []any) (uint64, error) {
 	answer, err := script.Run(ctx, r.client, r.keys, args...).StringSlice()
 	if err == nil && len(answer) == 0 {
 		err = errAnswer
@@ -42,10 +57,6 @@ func (r *Registry) run(ctx context.Context, what string, script *goredis.Script,
 	revision, err := strconv.ParseUint(answer[1], 10, 64)
 	if err != nil {
 		return 0, fmt.Errorf("%s: registry in redis: %w", what, errAnswer)
-	}
-	// It is written. If it cannot be read now, it will be soon.
-	if err := r.sync(ctx); err != nil && !errors.Is(err, context.Canceled) {
-		r.log.Debug("read the registry after a change", "error", err)
 	}
 	return revision, nil
 }
