@@ -22,6 +22,7 @@ type bad struct {
 	want    string // the reason
 	status  int    // 401 where it is not set
 	code    string // invalid_token where status is not set
+	bare    bool   // the challenge points to no metadata
 }
 
 // TestRefused holds that each is refused with the right challenge, and that nothing of
@@ -110,7 +111,7 @@ func mustChallenge(t *testing.T, r *rig, tt bad, refusal *auth.Refusal) {
 		scope = `"mcp read"`
 	}
 	want := map[string]string{"scope": scope}
-	if r.tenant.Auth.Mode == tenant.AuthOAuth {
+	if r.tenant.Auth.Mode == tenant.AuthOAuth && !tt.bare {
 		want["resource_metadata"] = `"` + metadata + `"`
 	}
 	if tt.code != "" {
@@ -266,7 +267,7 @@ func badKeys() []bad {
 			return plain
 		}), want: "key"},
 		{name: "key without a scope", token: key(func(_ *rig, plain string) string { return plain }),
-			want: "scope", status: http.StatusForbidden, code: "insufficient_scope"},
+			want: "scope", status: http.StatusForbidden, code: "insufficient_scope", bare: true},
 		{name: "access token, keys only", token: func(r *rig) string { return r.idp.token(nil) }, edit: keysOnly, want: "malformed"},
 		{name: "nothing, keys only", request: func(r *rig) *auth.Request { return r.request() }, edit: keysOnly,
 			want: "missing", status: http.StatusUnauthorized},
