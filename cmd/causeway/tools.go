@@ -15,10 +15,14 @@ import (
 // runTools is `causeway tools`.
 func runTools(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	var flags clientFlags
+	var asPins bool
 	fs := newFlags("tools", "",
 		"Lists the tools of an MCP server: name, title and the first line of the description.\n"+
-			"When a part of the list is missing, standard error says which.")
+			"When a part of the list is missing, standard error says which.\n"+
+			"With --pins it prints the digests of their definitions as a configuration has them,\n"+
+			"to approve what one upstream has now: ask that server, or a gateway at /t/TENANT/u/ALIAS/mcp.")
 	flags.register(fs)
+	fs.BoolVar(&asPins, "pins", false, "print the digests of the definitions, for the pins of an upstream")
 	if code, ok := parseFlags(fs, args, 0, 0, stdout, stderr); !ok {
 		return code
 	}
@@ -32,9 +36,16 @@ func runTools(ctx context.Context, args []string, _ io.Reader, stdout, stderr io
 	if err != nil {
 		return fail("tools", err, stderr)
 	}
-	if flags.json {
+	switch {
+	case asPins && flags.json:
+		warnMerged(stderr, flags.url, tools)
+		err = writePinsJSON(stdout, pinsOf(tools, stderr))
+	case asPins:
+		warnMerged(stderr, flags.url, tools)
+		err = writePins(stdout, pinsOf(tools, stderr))
+	case flags.json:
 		_, err = stdout.Write(toolsJSON(tools))
-	} else {
+	default:
 		err = writeTools(stdout, tools, terminal.Width(stdout))
 	}
 	if err != nil {

@@ -25,6 +25,8 @@ type Missing struct{ Alias, Reason string }
 // Tools is a whole list of tools.
 type Tools struct {
 	List []Tool
+	// Server is the name that the server gives itself; empty for none.
+	Server string
 	// Missing is what the server says it could not list; empty for a complete
 	// list.
 	Missing []Missing
@@ -88,6 +90,9 @@ func (t *Tools) add(m *mcp.Message) error {
 			continue
 		}
 		t.List = append(t.List, tool)
+	}
+	if t.Server == "" {
+		t.Server = member(m.Raw, mcp.Find(m.Raw, m.Meta, mcp.MetaServerInfo), "name")
 	}
 	if partial := mcp.Find(m.Raw, m.Meta, mcp.MetaPartial); partial.Ok() {
 		t.Partial = partial.In(m.Raw)
