@@ -31,7 +31,13 @@ func (d *roster) call(ctx context.Context, c *Call, k kind) (*Reply, error) {
 		return nil, err
 	}
 	t.field = name
-	if k == kindTools && len(t.item.params) > 0 && !c.NoHeaders {
+	if t.item != nil && t.item.connect {
+		return d.connect(ctx, c, t)
+	}
+	if err := d.checkNamed(c, k, t); err != nil {
+		return nil, err
+	}
+	if k == kindTools && t.item != nil && len(t.item.params) > 0 && !c.NoHeaders {
 		if err := mcp.CheckParamHeaders(c.Header, t.item.params, c.Request.Arguments.In(c.Request.Raw)); err != nil {
 			return nil, err
 		}
@@ -57,6 +63,9 @@ func (d *roster) complete(ctx context.Context, c *Call) (*Reply, error) {
 			return nil, err
 		}
 		t.field = ref.Name
+		if err := d.checkNamed(c, kindPrompts, t); err != nil {
+			return nil, err
+		}
 		return d.relay(ctx, c, t)
 	case ref.Type.Value == "ref/resource" && ref.URI.IsString:
 		t, err := d.locate(ctx, c, ref.URI.Value)
@@ -64,6 +73,9 @@ func (d *roster) complete(ctx context.Context, c *Call) (*Reply, error) {
 			return nil, err
 		}
 		t.field = ref.URI
+		if err := d.checkResource(c, t); err != nil {
+			return nil, err
+		}
 		return d.relay(ctx, c, t)
 	}
 	return nil, mcp.Errorf(mcp.CodeInvalidParams, "params.ref must be a ref/prompt with a name or a ref/resource with a uri")
@@ -148,6 +160,9 @@ func (d *roster) read(ctx context.Context, c *Call) (*Reply, error) {
 		return nil, err
 	}
 	t.field = r.URI
+	if err := d.checkResource(c, t); err != nil {
+		return nil, err
+	}
 	x := d.exchange(c, t)
 	// Results of retries are never stored (2026-07-28, server/utilities/caching,
 	// Cache Key).

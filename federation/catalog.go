@@ -62,6 +62,8 @@ type item struct {
 	params []mcp.ParamHeader     // of a tool
 	match  func(uri string) bool // of a template; nil when it is none that we understand
 	note   string                // what is odd about it
+	// connect marks the tool of ours by which a user signs in at the upstream.
+	connect bool
 }
 
 // segment is one list of one upstream under one credential: an immutable
@@ -81,6 +83,7 @@ type segment struct {
 	extras   []byte      // other members of the first page's result, each with a comma before it
 	meta     []byte      // `_meta` of the first page's result
 	discover *discovered // of kindDiscover
+	consent  bool        // it stands for a list that the user has to sign in for
 }
 
 // rejection is an element that was left out of a list, and why.

@@ -14,6 +14,9 @@ import (
 // else with what all offer together (2026-07-28, server/discover).
 func (d *roster) discover(ctx context.Context, c *Call) (*Reply, error) {
 	members := d.at(c.Endpoint.Alias)
+	if c.Endpoint.Alias == "" && d.audience.hidden {
+		members = slices.DeleteFunc(slices.Clone(members), func(m *member) bool { return !d.shows(m) })
+	}
 	parts := d.gather(ctx, members, kindDiscover)
 	if err := ctx.Err(); err != nil {
 		return nil, err

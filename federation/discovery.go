@@ -20,13 +20,22 @@ const (
 	modeAuto               // as search where all would be too many, else all
 )
 
+// discoveryOf gives how the tools of a toolset are found: the tenant's own way, where
+// the toolset has none.
+func (d *roster) discoveryOf(toolset string) *tenant.Discovery {
+	if s := d.toolset(toolset); s != nil && s.Discovery.Mode != "" {
+		return &s.Discovery
+	}
+	return &d.snap.Discovery
+}
+
 // modeOf gives the mode of an endpoint: what its URL asks for, where the tenant
 // lets it, else the tenant's own. The endpoint of one upstream shows it as it is.
 func (d *roster) modeOf(at Endpoint) mode {
 	if at.Alias != "" {
 		return modeFull
 	}
-	chosen := d.snap.Discovery.Mode
+	chosen := d.discoveryOf(at.Toolset).Mode
 	if at.Discovery != "" {
 		chosen = at.Discovery
 	}
@@ -50,7 +59,7 @@ func (d *roster) checkMode(at Endpoint) error {
 	default:
 		return mcp.Errorf(mcp.CodeInvalidRequest, "discovery in the URL must be full, search or auto, once")
 	}
-	if at.Alias != "" || !d.snap.Discovery.FromURL {
+	if at.Alias != "" || !d.discoveryOf(at.Toolset).FromURL {
 		return mcp.Errorf(mcp.CodeInvalidRequest, "discovery cannot be chosen in the URL of this endpoint")
 	}
 	return nil
@@ -70,7 +79,7 @@ func (d *roster) behind(at Endpoint, k kind) []*member {
 // tools can have.
 func (d *roster) mayPin(m *member) bool {
 	prefix := m.conf.Alias + d.snap.Separator
-	for _, pattern := range d.snap.Discovery.Pinned {
+	for _, pattern := range d.discoveryOf(d.caller.toolset).Pinned {
 		literal := pattern
 		if i := strings.IndexAny(pattern, `*?[\`); i >= 0 {
 			literal = pattern[:i]
@@ -88,7 +97,7 @@ func (d *roster) mayPin(m *member) bool {
 func (d *roster) prepare() {
 	d.warm(kindTools)
 	d.warm(kindDiscover)
-	d.tools.want()
+	d.index.want()
 }
 
 // warm has the lists of all upstreams fetched that are not there.
@@ -117,7 +126,7 @@ func (d *roster) shown(key viewKey, full *view) *view {
 
 // isLarge tells whether all tools are more than a client should have to read.
 func (d *roster) isLarge(full *view) bool {
-	threshold := d.snap.Discovery.AutoThresholdTokens
+	threshold := d.discoveryOf(d.caller.toolset).AutoThresholdTokens
 	if threshold <= 0 {
 		threshold = d.fed.opts.Limits.AutoThresholdTokens
 	}
@@ -159,7 +168,7 @@ func (d *roster) brief(full *view) *view {
 
 // isPinned tells whether a tool is shown in every mode.
 func (d *roster) isPinned(exposed string) bool {
-	for _, pattern := range d.snap.Discovery.Pinned {
+	for _, pattern := range d.discoveryOf(d.caller.toolset).Pinned {
 		if ok, err := path.Match(pattern, exposed); ok && err == nil {
 			return true
 		}

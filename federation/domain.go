@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/causeway-mcp/causeway/cache"
+	"github.com/causeway-mcp/causeway/federation/policy"
 	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/upstream"
 )
@@ -20,6 +21,7 @@ type member struct {
 	doer   upstream.Doer
 	slots  [kinds]slot
 	alone  [1]*member   // the member itself
+	lane   *lane        // of a member for one user; nil for those that all share
 	calls  atomic.Int64 // requests that may change something, counted when they begin and end
 
 	refusals refusals
@@ -29,13 +31,18 @@ type member struct {
 	retired bool // has no series any more
 }
 
-// newMember makes the member and its client.
-func newMember(d *domain, conf tenant.Upstream) *member {
-	m := &member{domain: d, conf: conf}
+// begin makes the member ready.
+func (m *member) begin() {
 	m.alone[0] = m
 	for k := range m.slots {
 		m.slots[k] = slot{member: m, kind: kind(k)}
 	}
+}
+
+// newMember makes the member and its client.
+func newMember(d *domain, t *tenant.Tenant, conf tenant.Upstream) *member {
+	m := &member{domain: d, conf: conf}
+	m.begin()
 	if conf.Limits != (tenant.Quota{}) {
 		m.quota = newQuota(d, ofUpstream, cache.Scope{Tenant: d.name, Upstream: conf.Alias}, "upstream")
 	}
@@ -50,6 +57,7 @@ func newMember(d *domain, conf tenant.Upstream) *member {
 		CallTimeout:    conf.Timeouts.Call,
 		CallMax:        conf.Timeouts.CallMax,
 		MaxInFlight:    conf.InFlight,
+		Credentials:    d.fed.credentials(t, &conf, nil),
 		Sessions: upstream.Sessions{
 			Shared:                conf.Sessions.Shared,
 			Max:                   conf.Sessions.Max,
@@ -78,7 +86,7 @@ func process(conf *tenant.Upstream) *upstream.Process {
 
 // topic names what the cache holds of one method of the member.
 func (m *member) topic(method string) cache.Topic {
-	return cache.Topic{Tenant: m.domain.name, Upstream: m.conf.Alias, Version: m.conf.Version, Method: method}
+	return cache.Topic{Tenant: m.domain.name, Upstream: m.scope(), Version: m.conf.Version, Method: method}
 }
 
 // listWait is how long a caller waits for one of the member's lists.
@@ -107,6 +115,9 @@ func (m *member) retire() {
 
 // counted notes the size of one of the member's lists.
 func (m *member) counted(seg *segment) {
+	if m.lane != nil {
+		return // it is the size of one user's list
+	}
 	m.life.Lock()
 	defer m.life.Unlock()
 	if m.retired {
@@ -130,12 +141,14 @@ type domain struct {
 	hub  *hub
 
 	tools toolIndex
+	lanes lanes
 
 	used atomic.Int64 // when it was last used, in Unix nanoseconds
 	held atomic.Int64 // who uses it now: it is not idle
 	busy atomic.Int64 // requests under way, where the tenant has no limit of its own
 
 	quota      *quota
+	quotas     toolsetQuotas
 	principals principals
 
 	roster   atomic.Pointer[roster]
@@ -150,14 +163,14 @@ type domain struct {
 }
 
 // newDomain loads a tenant.
-func newDomain(f *Federation, t *tenant.Tenant) *domain {
+func newDomain(f *Federation, t *tenant.Tenant, program *policy.Program) *domain {
 	d := &domain{fed: f, name: t.Name, log: f.log.With("tenant", t.Name)}
 	//nolint:gosec // the cancel function is kept and called by close
 	d.ctx, d.cancel = context.WithCancel(f.ctx)
 	d.quota = newQuota(d, ofTenant, cache.Scope{Tenant: d.name}, "tenant")
 	d.hub = newHub(d)
-	d.tools.domain = d
-	d.roster.Store(newRoster(d, t, nil))
+	d.tools.domain, d.tools.of = d, d.current
+	d.roster.Store(newRoster(d, t, program, nil))
 	d.follow()
 	return d
 }
@@ -166,9 +179,9 @@ func newDomain(f *Federation, t *tenant.Tenant) *domain {
 func (d *domain) current() *roster { return d.roster.Load() }
 
 // configure takes a new snapshot. Calls come one after the other.
-func (d *domain) configure(t *tenant.Tenant) {
+func (d *domain) configure(t *tenant.Tenant, program *policy.Program) {
 	old := d.current()
-	next := newRoster(d, t, old)
+	next := newRoster(d, t, program, old)
 	gone := old.without(next)
 	for _, m := range gone {
 		m.retire()
@@ -176,6 +189,7 @@ func (d *domain) configure(t *tenant.Tenant) {
 	if !d.hub.reconfigure(next) {
 		gone = next.without(old) // the domain is closed
 	}
+	d.keepLanes(d.current())
 	closeAll(gone)
 	forgetAll(gone)
 }

@@ -84,7 +84,7 @@ func newElection(l *listener, c *Cluster) *election {
 	m := l.member
 	return &election{
 		l: l, cluster: c,
-		scope:  cache.Scope{Tenant: m.domain.name, Upstream: m.conf.Alias},
+		scope:  cache.Scope{Tenant: m.domain.name, Upstream: m.scope()},
 		name:   "listen " + m.conf.Version,
 		id:     c.Replica + "/" + strconv.FormatInt(m.domain.fed.nextID(), 10),
 		try:    make(chan struct{}, 1),
@@ -95,7 +95,7 @@ func newElection(l *listener, c *Cluster) *election {
 }
 
 func (e *election) log() *slog.Logger {
-	return e.l.hub.domain.log.With("upstream", e.scope.Upstream)
+	return e.l.hub.domain.log.With("upstream", e.l.member.conf.Alias)
 }
 
 // poke wakes who waits for a channel. It may be called with any lock held.

@@ -13,7 +13,7 @@ import (
 // publish tells the other replicas.
 func (e *election) publish(ctx context.Context, ev *event) error {
 	m := e.l.member
-	ev.origin, ev.alias, ev.version = e.cluster.Replica, m.conf.Alias, m.conf.Version
+	ev.origin, ev.alias, ev.version = e.cluster.Replica, m.scope(), m.conf.Version
 	return e.cluster.Bus.Publish(ctx, m.domain.channel(), ev.appendTo(nil))
 }
 

@@ -12,8 +12,8 @@ import (
 type event struct {
 	kind   eventKind
 	origin string // the replica that tells
-	// The upstream, and the version of its configuration: events of one version say
-	// nothing to another.
+	// What replicas call the member, and the version of its configuration: events of
+	// one version say nothing to another.
 	alias, version string
 	// lease is the fence of the lease under which the upstream was listened to; zero
 	// for what no lease is needed for.

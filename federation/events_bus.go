@@ -65,16 +65,15 @@ func (h *hub) hear(ctx context.Context, c *Cluster) {
 	}
 }
 
-// listenerOf gives the listener of an upstream under a version of its configuration;
-// nil when nobody listens to it.
-func (h *hub) listenerOf(alias, version string) *listener {
+// listenerOf gives the listener of what replicas call scope, under a version of its
+// configuration; nil when nobody listens to it.
+func (h *hub) listenerOf(scope, version string) *listener {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	m := h.domain.current().byAlias[alias]
-	if m == nil || m.conf.Version != version {
-		return nil
+	if m := h.domain.memberAt(scope, version); m != nil {
+		return h.listeners[m]
 	}
-	return h.listeners[m]
+	return nil
 }
 
 // receive hands an event of another replica to the listener that it is for.
@@ -86,7 +85,7 @@ func (h *hub) receive(ctx context.Context, ev *event) {
 
 // released tells this replica's own listener of the member that its lease is free.
 func (h *hub) released(m *member) {
-	if l := h.listenerOf(m.conf.Alias, m.conf.Version); l != nil {
+	if l := h.listenerOf(m.scope(), m.conf.Version); l != nil {
 		poke(l.election.try)
 	}
 }

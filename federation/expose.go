@@ -48,7 +48,7 @@ func (d *roster) exposer(m *member, look func()) uriMapper {
 // clashes tells whether the URI of an upstream with prefix none is known to
 // belong to another one.
 func (d *roster) clashes(m *member, uri string) bool {
-	t := d.lookup("", kindResources, uri)
+	t := d.own.lookup("", kindResources, uri)
 	return t != nil && t.member != m
 }
 

@@ -7,13 +7,14 @@ import (
 )
 
 // enlist has a stream told of a list. The caller holds the lock.
-func (h *hub) enlist(s *stream, k kind) *topic {
+func (h *hub) enlist(s *stream, k kind, d *roster) *topic {
 	key := s.key(k)
 	t := h.topics[key]
 	if t == nil {
-		t = &topic{streams: map[*stream]struct{}{}, told: h.look(key)}
+		t = &topic{streams: map[*stream]struct{}{}, told: h.look(key, d)}
 		h.topics[key] = t
 	}
+	t.from = d
 	t.streams[s] = struct{}{}
 	return t
 }
@@ -29,19 +30,31 @@ func (h *hub) delist(s *stream, k kind) {
 	}
 }
 
-// remode gives a stream the mode that its lists have under another registration, and
-// tells it when that shows it another list. The caller holds the lock.
-func (h *hub) remode(s *stream, next *roster) {
-	to := next.modeOf(s.at)
-	if to == s.mode || !s.wants[kindTools] {
-		s.mode = to
-		return
+// move gives a stream the mode and the audience that it has under another registration,
+// of which d is what its caller sees, and tells it of the lists which that makes other
+// ones. The caller holds the lock.
+func (h *hub) move(s *stream, d *roster) {
+	var told [len(s.wants)]sight
+	for _, k := range listKinds {
+		if s.wants[k] {
+			told[k] = h.topics[s.key(k)].told
+		}
 	}
-	told := h.topics[s.key(kindTools)].told
-	h.delist(s, kindTools)
-	s.mode = to
-	if h.enlist(s, kindTools).told != told {
-		h.tellOne(s, kindTools)
+	mode := d.modeOf(s.at)
+	moves := mode != s.mode || d.audience != s.audience
+	for _, k := range listKinds {
+		if s.wants[k] && moves {
+			h.delist(s, k)
+		}
+	}
+	s.mode, s.audience = mode, d.audience
+	for _, k := range listKinds {
+		if !s.wants[k] {
+			continue
+		}
+		if t := h.enlist(s, k, d); moves && t.told != told[k] {
+			h.tellOne(s, k)
+		}
 	}
 }
 
@@ -96,6 +109,13 @@ func (h *hub) resourceChanged(m *member, uri string, raw []byte) {
 	}
 	h.mu.Lock()
 	streams := h.watchers(m, uri)
+	now := h.domain.current()
+	for s := range streams {
+		// A part of what one may have is not always what one may have.
+		if s.audience.hidden && !now.seenBy(s.caller).mayHear(m, uri) {
+			delete(streams, s)
+		}
+	}
 	h.mu.Unlock()
 	h.deliver(streams, noteUpdated, msg, func(e *mcp.Edits) {
 		spliceString(e, msg.Raw, msg.URI.Span, uri, exposedURI(m.conf.Alias, uri))

@@ -2,7 +2,6 @@ package federation
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,10 +17,9 @@ type hub struct {
 	mu        sync.Mutex
 	closed    bool
 	open      map[*stream]struct{}
-	merged    int // streams that want to know of changes of merged lists
 	demands   map[*member]*demand
 	listeners map[*member]*listener
-	topics    map[viewKey]*topic
+	topics    map[topicKey]*topic
 	flushing  bool // a flush is due or under way
 	tuned     bool // other replicas are heard
 }
@@ -32,22 +30,33 @@ func newHub(d *domain) *hub {
 		open:      map[*stream]struct{}{},
 		demands:   map[*member]*demand{},
 		listeners: map[*member]*listener{},
-		topics:    map[viewKey]*topic{},
+		topics:    map[topicKey]*topic{},
 	}
 }
 
-// keysOf gives the topics that a list of an upstream belongs to.
-func keysOf(alias string, k kind) []viewKey {
-	k = k.told()
-	keys := []viewKey{{kind: k}, {alias: alias, kind: k}}
-	if k == kindTools {
-		keys = append(keys, viewKey{kind: k, mode: modeSearch}, viewKey{kind: k, mode: modeAuto})
+// topicKey names a list as an audience sees it.
+type topicKey struct {
+	audience audience
+	viewKey
+}
+
+// has tells whether a list of a member belongs to the topic.
+func (t *topic) has(key topicKey, m *member, k kind) bool {
+	if key.kind != k.told() || key.alias != "" && key.alias != m.conf.Alias {
+		return false
 	}
-	return keys
+	if key.audience == (audience{}) {
+		return m.lane == nil
+	}
+	if m.lane != nil && m.lane.name != key.audience.user && m.lane.name != key.audience.headers {
+		return false
+	}
+	return t.from.has(m)
 }
 
 // topic is a list that streams are told of.
 type topic struct {
+	from    *roster // of the audience
 	streams map[*stream]struct{}
 	told    sight // what they were last told of, or began with
 	// What is to be looked at after the coalescing window.
@@ -76,7 +85,7 @@ func (t *topic) waits() bool { return t.dirty || t.quiet || t.strays > 0 }
 // demand is what streams want of one member. The changes of its lists are wanted
 // from its listener in any case, since they keep the catalogue true.
 type demand struct {
-	lists int                // streams of the endpoint that shows it alone, and want to know of its lists
+	lists int                // streams that want to know of its lists
 	uris  map[string]exposed // by the upstream's own URI
 	tasks map[string]exposed // by the upstream's own id
 }
@@ -103,20 +112,20 @@ func (h *hub) add(s *stream, d *roster) {
 		if !s.wants[k] {
 			continue
 		}
-		h.enlist(s, k)
+		h.enlist(s, k, d)
 	}
 	h.count(s, d)
-	h.employ(s, d)
+	h.employ(s)
 }
 
 // count adds what a stream wants to the demands. The caller holds the lock.
 func (h *hub) count(s *stream, d *roster) {
-	switch {
-	case !s.wantsLists():
-	case s.alias == "":
-		h.merged++
-	default:
-		h.demand(d.byAlias[s.alias]).lists++
+	s.heard = nil
+	if s.wantsLists() {
+		s.heard = d.at(s.alias)
+	}
+	for _, m := range s.heard {
+		h.demand(m).lists++
 	}
 	for _, w := range s.uris {
 		if want(h.demand(w.member).uris, w, s) {
@@ -159,11 +168,9 @@ func (h *hub) grew(m *member) {
 }
 
 // employ starts the listeners that a stream needs. The caller holds the lock.
-func (h *hub) employ(s *stream, d *roster) {
-	if s.wantsLists() {
-		for _, m := range d.at(s.alias) {
-			h.listenTo(m)
-		}
+func (h *hub) employ(s *stream) {
+	for _, m := range s.heard {
+		h.listenTo(m)
 	}
 	for _, w := range s.uris {
 		h.listenTo(w.member)
@@ -194,11 +201,11 @@ func (h *hub) dismiss(m *member) {
 
 // needs tells whether somebody listens to the member. The caller holds the lock.
 func (h *hub) needs(m *member) bool {
-	if !h.domain.current().has(m) {
+	if !h.domain.current().has(m.parent()) {
 		return false
 	}
 	dm := h.demands[m]
-	return h.merged > 0 || dm != nil && (dm.lists > 0 || len(dm.uris) > 0 || len(dm.tasks) > 0)
+	return dm != nil && (dm.lists > 0 || len(dm.uris) > 0 || len(dm.tasks) > 0)
 }
 
 // listens tells whether the member has a listener.
@@ -230,19 +237,13 @@ func (h *hub) finish(s *stream) {
 			h.delist(s, k)
 		}
 	}
-	d := h.domain.current()
-	if s.wantsLists() {
-		if s.alias == "" {
-			h.merged--
-		} else if m := d.byAlias[s.alias]; h.demands[m] != nil {
-			h.demands[m].lists--
+	for _, m := range s.heard {
+		if dm := h.demands[m]; dm != nil {
+			dm.lists--
 		}
-		if s.alias != "" || h.merged == 0 {
-			for _, m := range d.at(s.alias) {
-				h.dismiss(m)
-			}
-		}
+		h.dismiss(m)
 	}
+	s.heard = nil
 	for _, w := range s.uris {
 		h.unwatch(w, s, func(dm *demand) map[string]exposed { return dm.uris })
 	}
@@ -277,16 +278,16 @@ func (h *hub) changed(m *member, k kind, n news) {
 	if l, seg := h.listeners[m], m.known(k); n.other && l != nil && seg != nil {
 		l.election.read(k, seg.fence)
 	}
-	for _, key := range keysOf(m.conf.Alias, k) {
-		t := h.topics[key]
-		if t == nil {
+	for key, t := range h.topics {
+		if !t.has(key, m, k) {
 			continue
 		}
 		if n.other {
 			t.dirty, t.quiet = t.dirty || !n.first, t.quiet || n.first
 		}
 		if n.announced && key.alias != "" {
-			t.dirty, t.forced = true, true
+			// To those from whom something is hidden only what they see is news.
+			t.dirty, t.forced = true, !key.audience.hidden
 		}
 	}
 	h.schedule()
@@ -326,7 +327,7 @@ func (h *hub) due() bool {
 // flush tells the streams whose own view changed.
 func (h *hub) flush() {
 	h.mu.Lock()
-	waiting := map[viewKey]topic{}
+	waiting := map[topicKey]topic{}
 	for key, t := range h.topics {
 		if t.waits() {
 			waiting[key] = *t
@@ -336,7 +337,7 @@ func (h *hub) flush() {
 	h.mu.Unlock()
 	for key, t := range waiting {
 		// A view may take long to make. What changes meanwhile is marked anew.
-		now := h.look(key)
+		now := h.look(key, t.from.renewed())
 		h.mu.Lock()
 		h.tell(key, t, now)
 		h.mu.Unlock()
@@ -349,7 +350,7 @@ func (h *hub) flush() {
 
 // tell sends the notification of a topic, as it was marked, if it has news. The
 // caller holds the lock.
-func (h *hub) tell(key viewKey, marked topic, now sight) {
+func (h *hub) tell(key topicKey, marked topic, now sight) {
 	t := h.topics[key]
 	if t == nil {
 		return
@@ -363,10 +364,9 @@ func (h *hub) tell(key viewKey, marked topic, now sight) {
 	t.told, t.strays = now, 0
 }
 
-// look gives what a topic looks like now.
-func (h *hub) look(key viewKey) (now sight) {
-	d := h.domain.current()
-	now[0] = d.shown(key, d.view(key.alias, key.kind)).digest
+// look gives what a topic looks like now in the roster of its audience.
+func (h *hub) look(key topicKey, d *roster) (now sight) {
+	now[0] = d.shown(key.viewKey, d.view(key.alias, key.kind)).digest
 	if key.kind == kindResources {
 		now[1] = d.view(key.alias, kindTemplates).digest
 	}
@@ -375,7 +375,7 @@ func (h *hub) look(key viewKey) (now sight) {
 
 // shown is told that a client gets a view. One that the streams have not been told
 // of may be gone again before they would be.
-func (h *hub) shown(key viewKey, v *view) {
+func (h *hub) shown(key topicKey, v *view) {
 	if h.streams.Load() == 0 {
 		return
 	}
@@ -411,10 +411,11 @@ func (h *hub) reconfigure(next *roster) bool {
 			h.finish(s)
 		}
 	}
-	h.merged, h.demands = 0, map[*member]*demand{}
+	h.demands = map[*member]*demand{}
 	for s := range h.open {
-		h.count(s, next)
-		h.remode(s, next)
+		d := next.seenBy(s.caller)
+		h.count(s, d)
+		h.move(s, d)
 	}
 	for m, l := range h.listeners {
 		if !h.needs(m) {
@@ -422,18 +423,25 @@ func (h *hub) reconfigure(next *roster) bool {
 			delete(h.listeners, m)
 		}
 	}
-	for _, m := range next.members {
+	for m := range h.demands {
 		if h.needs(m) {
 			h.listenTo(m)
 		}
 	}
-	for _, t := range h.topics {
-		t.dirty = true
-	}
+	fresh := map[*member]bool{}
 	for _, m := range next.without(old) {
-		for k := range kindDiscover {
-			if slices.ContainsFunc(keysOf(m.conf.Alias, k), func(key viewKey) bool { return h.topics[key] != nil }) {
-				h.reread(m, k)
+		fresh[m] = true
+	}
+	for key, t := range h.topics {
+		t.dirty = true
+		for _, m := range t.from.at(key.alias) {
+			if !fresh[m.parent()] {
+				continue
+			}
+			for k := range kindDiscover {
+				if t.has(key, m, k) {
+					h.reread(m, k)
+				}
 			}
 		}
 	}

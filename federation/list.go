@@ -32,7 +32,7 @@ func (d *roster) list(ctx context.Context, c *Call, k kind) (*Reply, error) {
 			return nil, err
 		}
 	}
-	d.hub.shown(key, v)
+	d.hub.shown(topicKey{d.audience, key}, v)
 	if v.of != nil {
 		d.prepare()
 		if !c.Request.Cursor.Ok() {
@@ -75,10 +75,10 @@ func (d *roster) collect(ctx context.Context, at Endpoint, k kind) (*roster, []*
 	members := d.behind(at, k)
 	parts := d.gather(ctx, members, k)
 	for range maxRestarts {
-		if d.current() == d {
+		if !d.outdated() {
 			break
 		}
-		if d = d.current(); at.Alias != "" && d.byAlias[at.Alias] == nil {
+		if d = d.renewed(); at.Alias != "" && d.byAlias[at.Alias] == nil || !d.hasToolset(at.Toolset) {
 			return nil, nil, nil, ErrNoEndpoint
 		}
 		members = d.behind(at, k)
@@ -155,13 +155,14 @@ type hints struct {
 // hints gives the least time left among the parts, 0 when one is missing, stale
 // or outdated, and the strictest scope.
 func (d *roster) hints(parts []part) hints {
-	h := hints{ttl: maxTTL, public: true}
+	h := hints{ttl: maxTTL, public: !d.varies()}
 	now := d.fed.now()
 	for _, p := range parts {
 		if p.seg == nil || p.reason != "" || p.outdated {
 			h.ttl = 0
 		}
 		if p.seg != nil {
+			h.public = h.public && !p.seg.consent
 			h.ttl = min(h.ttl, p.seg.fetched.Add(p.seg.ttl).Sub(now))
 			h.public = h.public && p.seg.public
 		}

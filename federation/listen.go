@@ -12,16 +12,21 @@ type stream struct {
 	at    Endpoint
 	alias string // of the endpoint
 	mode  mode   // of its lists of tools
-	wants [kindResources + 1]bool
-	uris  []watch
-	tasks []watch
-	queue *Queue
-	ended bool // guarded by the hub
+	// caller is who listens, audience the class that they belong to, and heard are the
+	// members whose lists they want to know of; guarded by the hub.
+	caller   caller
+	audience audience
+	heard    []*member
+	wants    [kindResources + 1]bool
+	uris     []watch
+	tasks    []watch
+	queue    *Queue
+	ended    bool // guarded by the hub
 }
 
 // key names the list of a kind that the stream is told of.
-func (s *stream) key(k kind) viewKey {
-	key := viewKey{alias: s.alias, kind: k}
+func (s *stream) key(k kind) topicKey {
+	key := topicKey{audience: s.audience, viewKey: viewKey{alias: s.alias, kind: k}}
 	if k == kindTools {
 		key.mode = s.mode
 	}
@@ -32,14 +37,19 @@ func (s *stream) key(k kind) viewKey {
 func (s *stream) wantsLists() bool { return s.wants != [len(s.wants)]bool{} }
 
 // fits tells whether a stream may go on under a new roster. One whose endpoint
-// went ends, as does one whose URL may not choose a mode any more; so does one whose watched upstream went or has another
-// configuration: its client must ask anew to learn what it may watch.
-func (s *stream) fits(d *roster) bool {
-	if s.alias != "" && d.byAlias[s.alias] == nil || d.checkMode(s.at) != nil {
+// went ends, as does one whose URL may not choose a mode any more; so does one whose
+// watched upstream went or has another configuration, or whose client may not have what
+// it watches any more: it must ask anew to learn what it may watch.
+func (s *stream) fits(next *roster) bool {
+	if next.checkEndpoint(s.at) != nil {
+		return false
+	}
+	d := next.seenBy(s.caller)
+	if s.alias != "" && d.byAlias[s.alias] == nil {
 		return false
 	}
 	for _, w := range s.uris {
-		if !d.has(w.member) {
+		if !d.has(w.member) || !d.mayHear(w.member, w.name) {
 			return false
 		}
 	}
@@ -56,12 +66,13 @@ func (s *stream) fits(d *roster) bool {
 // (2026-07-28, basic/patterns/subscriptions).
 func (h *hub) subscribe(c *Call) (*Subscription, error) {
 	for {
-		d := h.domain.current()
+		base := h.domain.current()
+		if err := base.checkEndpoint(c.Endpoint); err != nil {
+			return nil, err
+		}
+		d := base.seenBy(callerOf(c))
 		if c.Endpoint.Alias != "" && d.byAlias[c.Endpoint.Alias] == nil {
 			return nil, ErrNoEndpoint
-		}
-		if err := d.checkMode(c.Endpoint); err != nil {
-			return nil, err
 		}
 		s, err := h.read(d, c)
 		if err != nil {
@@ -85,7 +96,7 @@ func (h *hub) join(d *roster, s *stream) (bool, error) {
 	switch {
 	case h.closed:
 		return false, ErrNoEndpoint
-	case h.domain.current() != d:
+	case d.outdated():
 		return false, nil
 	case len(h.open) >= limit:
 		h.domain.fed.metrics.rejected(h.domain.name, "listen_streams")
@@ -106,8 +117,12 @@ func (h *hub) read(d *roster, c *Call) (*stream, error) {
 		at:    c.Endpoint,
 		alias: c.Endpoint.Alias,
 		mode:  d.modeOf(c.Endpoint),
-		queue: NewQueue(h.domain.fed.opts.Limits.ListenQueue),
+
+		audience: d.audience,
+		queue:    NewQueue(h.domain.fed.opts.Limits.ListenQueue),
 	}
+	who := c.Principal
+	s.caller = caller{who: &who, toolset: c.Endpoint.Toolset, header: pick(c.Header, d.forwards)}
 	for m := range mcp.Members(r.Raw, r.Notifications) {
 		var err error
 		switch m.Key {

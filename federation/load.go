@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/causeway-mcp/causeway/federation/policy"
 	"github.com/causeway-mcp/causeway/federation/tenant"
 )
 
@@ -23,15 +26,50 @@ func (f *Federation) enter(ctx context.Context, e Endpoint) (*roster, error) {
 		}
 	}
 	now := d.current()
-	if e.Alias != "" && now.byAlias[e.Alias] == nil {
-		d.leave()
-		return nil, ErrNoEndpoint
-	}
-	if err := now.checkMode(e); err != nil {
+	if err := now.checkEndpoint(e); err != nil {
 		d.leave()
 		return nil, err
 	}
 	return now, nil
+}
+
+// enterAs is enter for who sends a call: what an endpoint's tenant consists of for
+// them.
+func (f *Federation) enterAs(ctx context.Context, c *Call) (*roster, error) {
+	d, err := f.enter(ctx, c.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	seen := d.seenBy(callerOf(c))
+	if c.Endpoint.Alias != "" && seen.byAlias[c.Endpoint.Alias] == nil {
+		d.leave()
+		return nil, ErrNoEndpoint // nothing there is for the caller
+	}
+	seen.take(c)
+	return seen, nil
+}
+
+// take shows a caller's token to those members that exchange it.
+func (d *roster) take(c *Call) {
+	if !d.perUser || c.Token == "" {
+		return
+	}
+	for _, m := range d.members {
+		if m.lane == nil {
+			continue
+		}
+		if taker, ok := m.lane.source.(TokenTaker); ok {
+			taker.Take(c.Token, c.TokenExpires)
+		}
+	}
+}
+
+// checkEndpoint gives an error when the tenant has no such endpoint.
+func (d *roster) checkEndpoint(e Endpoint) error {
+	if e.Alias != "" && (e.Toolset != "" || d.byAlias[e.Alias] == nil) || !d.hasToolset(e.Toolset) {
+		return ErrNoEndpoint
+	}
+	return d.checkMode(e)
 }
 
 // hold gives the tenant's domain, held, or nil. The caller holds the lock.
@@ -98,7 +136,7 @@ func (f *Federation) load(ctx context.Context, name string) (*domain, error) {
 func (f *Federation) fill(ctx context.Context, name string, l *loading) (*domain, error) {
 	var d *domain
 	for {
-		t, err := f.registration(ctx, name)
+		t, program, err := f.registration(ctx, name)
 		switch {
 		case err != nil && d != nil:
 			d.close()
@@ -109,9 +147,9 @@ func (f *Federation) fill(ctx context.Context, name string, l *loading) (*domain
 			}
 			return nil, fmt.Errorf("load tenant %s: %w", name, err)
 		case d == nil:
-			d = newDomain(f, t)
+			d = newDomain(f, t, program)
 		default:
-			d.configure(t)
+			d.configure(t, program)
 		}
 		switch ok, err := f.admit(name, d, l); {
 		case err != nil:
@@ -123,23 +161,25 @@ func (f *Federation) fill(ctx context.Context, name string, l *loading) (*domain
 	}
 }
 
-// errUnenforced tells of a registration that wants to be protected by what this
-// version does not do. A tenant that cannot be guarded as its owner wants is not
-// served at all.
-var errUnenforced = errors.New("cannot be enforced by this version of the gateway")
+// errUnenforced tells of a registration that wants to be protected in a way that does
+// not compile. A tenant that cannot be guarded as its owner wants is not served at all.
+var errUnenforced = errors.New("its policy cannot be enforced")
 
-// registration reads a tenant that can be served.
-func (f *Federation) registration(ctx context.Context, name string) (*tenant.Tenant, error) {
+// registration reads a tenant that can be served, and compiles its policy; nil where it
+// has none.
+func (f *Federation) registration(ctx context.Context, name string) (*tenant.Tenant, *policy.Program, error) {
 	t, err := f.opts.Store.Tenant(ctx, name)
-	switch {
-	case err != nil:
-		return nil, err
-	case t.Policy != nil:
-		return nil, fmt.Errorf("its policy %w", errUnenforced)
-	case len(t.Toolsets) > 0:
-		return nil, fmt.Errorf("what its toolsets select %w", errUnenforced)
+	if err != nil {
+		return nil, nil, err
 	}
-	return t, nil
+	if t.Policy == nil && len(t.Toolsets) == 0 {
+		return t, nil, nil
+	}
+	program, err := policy.Compile(t)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", errUnenforced, err)
+	}
+	return t, program, nil
 }
 
 // loaded ends a loading.
@@ -178,7 +218,7 @@ func (f *Federation) changed(name string) {
 	if d == nil {
 		return
 	}
-	t, err := f.registration(f.ctx, name)
+	t, program, err := f.registration(f.ctx, name)
 	switch {
 	case errors.Is(err, errUnenforced):
 		f.log.Error("stop serving a tenant", "tenant", name, "error", err)
@@ -189,7 +229,7 @@ func (f *Federation) changed(name string) {
 	case err != nil:
 		f.log.Error("load changed tenant", "tenant", name, "error", err)
 	default:
-		d.configure(t)
+		d.configure(t, program)
 	}
 }
 
@@ -237,6 +277,18 @@ func (f *Federation) sweep() {
 		case <-tick.C:
 		}
 		f.dropIdle(f.now().Add(-idle))
+		f.prune(f.now().Add(-idle))
+	}
+}
+
+// prune has the tenants that are in use drop what they keep for callers who did
+// nothing since the time.
+func (f *Federation) prune(before time.Time) {
+	f.mu.RLock()
+	domains := slices.Collect(maps.Values(f.domains))
+	f.mu.RUnlock()
+	for _, d := range domains {
+		d.prune(before)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
 
-// A tenant whose registration asks for guards that are not there is not served
+// A tenant whose registration asks for guards that cannot be made is not served
 // without them: neither when it is loaded, nor when it gets them while it runs.
 func TestTenantThatCannotBeGuarded(t *testing.T) {
 	tests := []struct {
@@ -19,9 +19,10 @@ func TestTenantThatCannotBeGuarded(t *testing.T) {
 		change func(*tenant.Tenant)
 		want   string
 	}{
-		{"policy", func(t *tenant.Tenant) { t.Policy = &tenant.Policy{Default: tenant.EffectDeny} }, "policy cannot be enforced"},
-		{"policy that allows all", func(t *tenant.Tenant) { t.Policy = &tenant.Policy{Default: tenant.EffectAllow} }, "policy cannot be enforced"},
-		{"toolset", func(t *tenant.Tenant) { t.Toolsets = []tenant.Toolset{{Name: "readonly"}} }, "toolsets select cannot be enforced"},
+		{"policy", func(t *tenant.Tenant) {
+			t.Policy = &tenant.Policy{Default: tenant.EffectAllow, Rules: []tenant.Rule{{Name: "typo", When: `principal.group == "x"`, Effect: tenant.EffectDeny}}}
+		}, "policy cannot be enforced"},
+		{"toolset", func(t *tenant.Tenant) { t.Toolsets = []tenant.Toolset{{Name: "readonly", When: `tool.name ==`}} }, "policy cannot be enforced"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -81,7 +82,7 @@ func TestTenantThatCannotBeGuarded(t *testing.T) {
 func TestTenantBesideOneThatCannotBeGuarded(t *testing.T) {
 	p := newFake(t)
 	p.list(kindTools, tool("x"))
-	all := append(registered(fakeUp("a")), &tenant.Tenant{Name: "guarded", Policy: &tenant.Policy{}})
+	all := append(registered(fakeUp("a")), &tenant.Tenant{Name: "guarded", Policy: &tenant.Policy{Default: tenant.EffectAllow, Rules: []tenant.Rule{{Name: "typo", When: "no such thing", Effect: tenant.EffectDeny}}}})
 	r, stop := newFakeRig(t, map[string]upstream.Doer{"a": p}, func(o *Options) { o.Store = tenant.NewMemory(all) })
 	defer stop()
 	if err := r.fed.Check(context.Background(), Endpoint{Tenant: "guarded"}); !errors.Is(err, errUnenforced) {

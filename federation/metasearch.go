@@ -27,7 +27,8 @@ const (
 
 // allTools gives the view of all tools, as a list would, and what it is made of.
 func (d *roster) allTools(ctx context.Context) (*roster, *view, *toolAnswer, error) {
-	d, members, parts, err := d.collect(ctx, Endpoint{Tenant: d.name, Discovery: tenant.DiscoveryFull}, kindTools)
+	at := Endpoint{Tenant: d.name, Toolset: d.caller.toolset, Discovery: tenant.DiscoveryFull}
+	d, members, parts, err := d.collect(ctx, at, kindTools)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -57,10 +58,20 @@ func (a *searchArguments) check(d *roster) (limit int, bad *toolAnswer) {
 		return 0, mistake("query is missing: say in a few words what is to be done")
 	case !slices.Contains([]string{"", "name", "description", "full"}, a.Detail):
 		return 0, mistake("detail must be name, description or full")
-	case a.Upstream != "" && d.byAlias[a.Upstream] == nil:
+	case a.Upstream != "" && !d.hasTools(a.Upstream):
 		return 0, mistake("there is no upstream %q: list_upstreams tells which there are", a.Upstream)
 	}
 	return limit, nil
+}
+
+// hasTools tells whether the caller may know of an upstream: whether any of its tools
+// are for them, or whether that is not known.
+func (d *roster) hasTools(alias string) bool {
+	m := d.byAlias[alias]
+	if m == nil || !d.audience.hidden {
+		return m != nil
+	}
+	return m.known(kindTools) == nil || d.view("", kindTools).holds(m)
 }
 
 // searchTools answers search_tools.
@@ -235,8 +246,12 @@ func (d *roster) listUpstreams(ctx context.Context, c *Call) (*Reply, error) {
 		counts[v.entries[i].member]++
 	}
 	a.structured = append(a.structured, `{"upstreams":[`...)
+	told := 0
 	for i, m := range a.members {
-		if i > 0 {
+		if now.audience.hidden && counts[m] == 0 && a.parts[i].seg != nil {
+			continue // none of its tools is for the caller
+		}
+		if told++; told > 1 {
 			a.structured, a.text = append(a.structured, ','), append(a.text, '\n')
 		}
 		a.structured = mcp.AppendQuote(append(a.structured, `{"alias":`...), m.conf.Alias)

@@ -3,6 +3,7 @@ package federation
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
 
@@ -17,6 +18,7 @@ type metrics struct {
 	searches     prometheus.Counter
 	tokensSaved  prometheus.Counter
 	quota        *prometheus.CounterVec
+	decisions    *prometheus.CounterVec
 }
 
 // cacheOutcome says where an answer came from.
@@ -82,6 +84,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "causeway_quota_rejections_total",
 			Help: "Requests refused because a quota of the tenant was used up.",
 		}, []string{"tenant", "quota"}),
+		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "causeway_policy_decisions_total",
+			Help: "Decisions of a tenant's policy about calls, by effect: allow or deny.",
+		}, []string{"tenant", "effect"}),
 	}
 	for o, outcome := range [cacheOutcomes]string{"hit", "stale", "miss", "bypass"} {
 		for k := range kinds {
@@ -98,7 +104,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			m.notes[k][o] = notifications.WithLabelValues(kind, outcome)
 		}
 	}
-	reg.MustRegister(cacheRequests, notifications, m.catalogItems, m.tokens, m.searches, m.tokensSaved, m.quota)
+	reg.MustRegister(cacheRequests, notifications, m.catalogItems, m.tokens, m.searches, m.tokensSaved, m.quota, m.decisions)
 	return m
 }
 
@@ -123,6 +129,15 @@ func (m *metrics) saved(tokens int) { m.tokensSaved.Add(float64(max(tokens, 0)))
 // notified notes a notification.
 func (m *metrics) notified(kind noteKind, outcome noteOutcome) { m.notes[kind][outcome].Inc() }
 
+// decided notes a decision about a call.
+func (m *metrics) decided(name string, allowed bool) {
+	effect := tenant.EffectDeny
+	if allowed {
+		effect = tenant.EffectAllow
+	}
+	m.decisions.WithLabelValues(name, string(effect)).Inc()
+}
+
 // rejected notes that a quota was used up.
 func (m *metrics) rejected(tenant, quota string) {
 	m.quota.WithLabelValues(tenant, quota).Inc()
@@ -131,6 +146,7 @@ func (m *metrics) rejected(tenant, quota string) {
 // forgetTenant drops the series of a tenant that goes, but for its members'.
 func (m *metrics) forgetTenant(name string) {
 	m.quota.DeletePartialMatch(prometheus.Labels{"tenant": name})
+	m.decisions.DeletePartialMatch(prometheus.Labels{"tenant": name})
 }
 
 // forget drops the series of a member that goes.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -84,6 +85,27 @@ func newQuota(d *domain, of quotaOf, s cache.Scope, counter string) *quota {
 		flight: inFlight{usage: u, holder: u.counting.holder(), poke: make(chan struct{}, 1)},
 		rate:   rate{usage: u},
 	}
+}
+
+// toolsetQuotas are the use of a tenant's toolsets.
+type toolsetQuotas struct {
+	mu   sync.Mutex
+	kept map[string]*quota
+}
+
+// of gives that of one.
+func (q *toolsetQuotas) of(d *domain, name string) *quota {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	kept := q.kept[name]
+	if kept == nil {
+		if q.kept == nil {
+			q.kept = map[string]*quota{}
+		}
+		kept = newQuota(d, ofToolset, cache.Scope{Tenant: d.name}, "toolset "+name)
+		q.kept[name] = kept
+	}
+	return kept
 }
 
 // usage is what an inFlight and a rate have in common.
@@ -202,7 +224,8 @@ func (d *roster) admit(ctx context.Context, c *Call) (admission, error) {
 		a.busy = true
 	}
 	var none tenant.Quota
-	if limits.Quota == none && limits.Principal == none {
+	set := d.toolset(c.Endpoint.Toolset)
+	if limits.Quota == none && limits.Principal == none && (set == nil || set.Limits == none) {
 		return a, nil
 	}
 	// The narrowest comes first: what one user may not do is none of the others'
@@ -210,6 +233,9 @@ func (d *roster) admit(ctx context.Context, c *Call) (admission, error) {
 	if limits.Principal != none {
 		a.user = d.principals.hold(d.domain, &c.Principal)
 		c.bounds = append(c.bounds, bound{quota: a.user.quota, limits: limits.Principal})
+	}
+	if set != nil && set.Limits != none {
+		c.bounds = append(c.bounds, bound{quota: d.quotas.of(d.domain, set.Name), limits: set.Limits})
 	}
 	if limits.Quota != none {
 		c.bounds = append(c.bounds, bound{quota: d.quota, limits: limits.Quota})

@@ -1,21 +1,38 @@
 package federation
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
+	"github.com/causeway-mcp/causeway/federation/policy"
 	"github.com/causeway-mcp/causeway/federation/tenant"
 )
 
-// roster is what a tenant consists of under one snapshot of its registration. It
-// does not change but for the views that are kept with it. A request uses one
-// roster from its begin to its end, so that what it has found stays there.
+// roster is what a tenant consists of under one snapshot of its registration, for all
+// callers or for an audience. It does not change but for the views that are kept with
+// it. A request uses one roster from its begin to its end, so that what it has found
+// stays there.
 type roster struct {
 	*domain
 	snap    *tenant.Tenant
 	members []*member // in the order of registration; not to be changed
 	byAlias map[string]*member
 	views   views
+
+	policy   *policy.Program // nil where there is none
+	perUser  bool            // some upstream is shown who calls
+	forwards []string        // the headers that are credentials of some upstream, sorted
+	index    *toolIndex
+
+	// base is the roster of all callers, itself perhaps; audiences are its others.
+	base      *roster
+	audiences audiences
+	audience  audience
+	caller    caller // one of the audience; the zero value in base
+	// own is the roster of the same members from which nothing is hidden, itself
+	// perhaps: names are given there.
+	own *roster
 }
 
 // views are the latest view of each endpoint and kind.
@@ -38,27 +55,38 @@ func (v *views) set(key viewKey, made *view) {
 	v.kept[key] = made
 }
 
-// newRoster makes the roster of a snapshot. Members whose configuration did not
-// change since old, which may be nil, stay with all that is known of them.
-func newRoster(d *domain, t *tenant.Tenant, old *roster) *roster {
+// newRoster makes the roster of a snapshot and its policy, which may be nil. Members
+// whose configuration did not change since old, which may be nil, stay with all that
+// is known of them.
+func newRoster(d *domain, t *tenant.Tenant, program *policy.Program, old *roster) *roster {
 	r := &roster{
-		domain: d, snap: t,
+		domain: d, snap: t, policy: program, index: &d.tools,
 		members: make([]*member, 0, len(t.Upstreams)),
 		byAlias: make(map[string]*member, len(t.Upstreams)),
 		views:   views{kept: map[viewKey]*view{}},
 	}
+	r.base, r.own = r, r
 	for _, conf := range t.Upstreams {
 		var m *member
 		if old != nil {
 			m = old.byAlias[conf.Alias]
 		}
-		if m == nil || m.conf.Version != conf.Version || m.conf.ManagedBy != conf.ManagedBy {
-			m = newMember(d, conf)
+		if m == nil || !m.serves(&conf) {
+			m = newMember(d, t, conf)
 		}
-		r.members = append(r.members, m)
-		r.byAlias[conf.Alias] = m
+		r.add(m)
+		r.perUser = r.perUser || conf.Auth.PerUser()
+		r.forwards = append(r.forwards, canonical(conf.Auth.Forward)...)
 	}
+	slices.Sort(r.forwards)
+	r.forwards = slices.Compact(r.forwards)
 	return r
+}
+
+// serves tells whether the member is as a configuration wants it.
+func (m *member) serves(conf *tenant.Upstream) bool {
+	return m.conf.Version == conf.Version && m.conf.ManagedBy == conf.ManagedBy &&
+		m.conf.Pinning == conf.Pinning && maps.Equal(m.conf.Pins, conf.Pins)
 }
 
 // has tells whether the member belongs to the roster.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/causeway-mcp/causeway/federation/policy"
 	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/upstream"
 	"github.com/causeway-mcp/causeway/upstream/mcp"
@@ -16,6 +17,10 @@ type target struct {
 	item   *item  // as the catalogue knows it; nil for what is in no list
 	name   string // the upstream's own name, URI or task id
 	field  mcp.Text
+	// exposed is the name of a tool or prompt that was found, and facts what policy
+	// reads of it.
+	exposed string
+	facts   *policy.Item
 }
 
 // quoted gives the name in JSON: as the upstream wrote it, where it is from a list.
@@ -50,7 +55,7 @@ func (d *roster) lookup(alias string, k kind, exposed string) *target {
 		return nil
 	}
 	e := &v.entries[i]
-	return &target{member: e.member, item: e.item, name: e.item.name}
+	return &target{member: e.member, item: e.item, name: e.item.name, exposed: exposed, facts: e.facts}
 }
 
 // resolve finds the tool or prompt behind an exposed name. A name that could
@@ -61,6 +66,13 @@ func (d *roster) resolve(ctx context.Context, c *Call, k kind, exposed string) (
 		return t, nil
 	}
 	candidates := d.candidates(c.Endpoint.Alias, exposed)
+	for _, m := range candidates {
+		if m.lacksConsent() {
+			if err := m.consented(ctx); err != nil {
+				return nil, err
+			}
+		}
+	}
 	d.reread(ctx, candidates, k, func() bool { return d.lookup(c.Endpoint.Alias, k, exposed) != nil })
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -99,8 +111,25 @@ func (m *member) failure(k kind) upstream.Class {
 }
 
 // locate finds the upstream behind a resource's exposed URI. URIs that are in no
-// list (expansions of templates, links from results) are routed by their alias.
+// list (expansions of templates, links from results) are routed by their alias. What
+// policy may read of it is waited for; checkResource is for the caller to call.
 func (d *roster) locate(ctx context.Context, c *Call, uri string) (*target, error) {
+	t, err := d.own.locateAny(ctx, c, uri)
+	if err != nil || !d.audience.hidden {
+		return t, err
+	}
+	if !d.has(t.member) {
+		return nil, unknown(kindResources, uri)
+	}
+	t.member.look(ctx, kindResources, kindTemplates)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return t, nil
+}
+
+// locateAny is locate, whatever policy says.
+func (d *roster) locateAny(ctx context.Context, c *Call, uri string) (*target, error) {
 	alias := c.Endpoint.Alias
 	if alias != "" {
 		t := &target{member: d.byAlias[alias], name: uri}

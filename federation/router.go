@@ -120,7 +120,11 @@ func (f *Federation) Handle(ctx context.Context, c *Call) (*Reply, error) {
 	if err := f.elsewhere(c); err != nil {
 		return nil, err // nothing was sent or counted, which the holder does
 	}
-	d, err := f.enter(ctx, c.Endpoint)
+	c, err := f.resume(c)
+	if err != nil {
+		return nil, err
+	}
+	d, err := f.enterAs(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +134,11 @@ func (f *Federation) Handle(ctx context.Context, c *Call) (*Reply, error) {
 		return nil, err
 	}
 	defer a.leave(c)
-	return d.handle(ctx, c)
+	reply, err := d.handle(ctx, c)
+	if err != nil && d.perUser {
+		return d.ask(c, err)
+	}
+	return reply, err
 }
 
 // handle dispatches a request: merge, route by name, or answer here.
@@ -161,12 +169,16 @@ func (d *roster) handle(ctx context.Context, c *Call) (*Reply, error) {
 		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "Method not found")
 	}
 	// What the gateway does not know passes to the one upstream.
+	if d.audience.hidden {
+		// Policy cannot tell what it would do.
+		return nil, mcp.Errorf(mcp.CodeMethodNotFound, "Method not found")
+	}
 	return d.relay(ctx, c, &target{member: d.byAlias[c.Endpoint.Alias]})
 }
 
 // Listen opens a listen stream. Errors are those of Handle.
 func (f *Federation) Listen(ctx context.Context, c *Call) (*Subscription, error) {
-	d, err := f.enter(ctx, c.Endpoint)
+	d, err := f.enterAs(ctx, c)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ const indexWait = 500 * time.Millisecond
 // of those upstreams whose tools have changed.
 type toolIndex struct {
 	domain *domain
+	of     func() *roster // whose members' tools are in it
 	cur    atomic.Pointer[indexed]
 	wanted atomic.Bool // somebody searches, or is told to
 
@@ -77,7 +78,7 @@ func (t *toolIndex) get(ctx context.Context, d *roster) *indexed {
 	var late <-chan time.Time
 	for {
 		cur := t.cur.Load()
-		if cur.covers(d.members) {
+		if cur.covers(d.own.members) {
 			return cur
 		}
 		done := t.build()
@@ -96,7 +97,7 @@ func (t *toolIndex) get(ctx context.Context, d *roster) *indexed {
 		case <-ctx.Done():
 			return cur
 		}
-		if d.current() != d {
+		if d.outdated() {
 			return t.cur.Load() // the registration has changed meanwhile
 		}
 	}
@@ -131,7 +132,7 @@ func (t *toolIndex) build() <-chan struct{} {
 		t.flight = nil
 		t.mu.Unlock()
 		close(done)
-		if !t.cur.Load().covers(t.domain.current().members) {
+		if !t.cur.Load().covers(t.of().members) {
 			t.build() // something has changed since it began
 		}
 	})
@@ -144,11 +145,14 @@ func (t *toolIndex) build() <-chan struct{} {
 
 // make makes the index of what is known now.
 func (t *toolIndex) make() {
-	members := t.domain.current().members
+	members := t.of().members
 	before := map[*member]*indexedPart{}
-	if cur := t.cur.Load(); cur != nil {
-		for i := range cur.parts {
-			before[cur.parts[i].member] = &cur.parts[i]
+	// Of an audience's members most are those of all.
+	for _, cur := range []*indexed{t.domain.tools.cur.Load(), t.cur.Load()} {
+		if cur != nil {
+			for i := range cur.parts {
+				before[cur.parts[i].member] = &cur.parts[i]
+			}
 		}
 	}
 	next := &indexed{parts: make([]indexedPart, len(members))}
@@ -255,7 +259,7 @@ type foundTool struct {
 // find looks for tools among those that a view shows: of one upstream, or of all
 // where alias is empty.
 func (d *roster) find(ctx context.Context, v *view, query, alias string, limit int) (found []foundTool, total int, err error) {
-	x := d.tools.get(ctx, d)
+	x := d.index.get(ctx, d)
 	if ctx.Err() != nil {
 		return nil, 0, context.Cause(ctx)
 	}

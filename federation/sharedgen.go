@@ -204,8 +204,8 @@ func (d *domain) follow() {
 
 // listChanged is told of a change of a topic.
 func (d *domain) listChanged(c cache.Change) {
-	m := d.current().byAlias[c.Topic.Upstream]
-	if m == nil || m.conf.Version != c.Topic.Version {
+	m := d.memberAt(c.Topic.Upstream, c.Topic.Version)
+	if m == nil {
 		return
 	}
 	for k := range kinds {

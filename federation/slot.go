@@ -98,6 +98,9 @@ func (s *slot) fetch() *flight {
 	f := &flight{begun: time.Now(), done: make(chan struct{})}
 	started := s.member.domain.run(func(ctx context.Context) {
 		seg, err := s.walk(ctx, f)
+		if _, _, ask := consentNeeded(err); ask && s.member.lane != nil {
+			seg, err = s.consentSegment(), nil
+		}
 		s.land(f, seg, err)
 	})
 	if !started {

@@ -95,7 +95,12 @@ func openState(ring *seal.Ring, b *stateBinding, token string, now time.Time) (s
 	token, _, ok := cutHolder(ring, token)
 	plain, err := ring.Open(statePurpose, token, b.bytes())
 	if !ok || err != nil || len(plain) < 8 || now.UnixMilli() >= int64(binary.BigEndian.Uint64(plain)) {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "requestState is invalid or has expired")
+		return nil, errState()
 	}
 	return plain[8:], nil
+}
+
+// errState refuses a requestState that is good for nothing.
+func errState() error {
+	return mcp.Errorf(mcp.CodeInvalidParams, "requestState is invalid or has expired")
 }

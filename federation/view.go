@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/causeway-mcp/causeway/federation/policy"
 	"github.com/causeway-mcp/causeway/federation/tenant"
 )
 
@@ -25,12 +26,15 @@ type view struct {
 	parts   []part  // that it was made of, one for each member
 	entries []entry // sorted by exposed name
 	index   map[string]int
-	list    []byte                   // the elements, joined by commas
-	digest  [32]byte                 // equal digests mean that a caller sees no difference
-	clashes []rejection              // names that an upstream with prefix none could not have
-	tokens  int                      // estimated, of the list
-	of      *view                    // the view of all that a brief one is made of; nil for others
-	rows    atomic.Pointer[viewRows] // see rowsIn
+	list    []byte      // the elements, joined by commas
+	digest  [32]byte    // equal digests mean that a caller sees no difference
+	clashes []rejection // names that an upstream with prefix none could not have
+	tokens  int         // estimated, of the list
+	of      *view       // the view of all that a brief one is made of; nil for others
+	// all is the view of which policy has hidden something, and names the one whose
+	// names policy reads; nil for others.
+	all, names *view
+	rows       atomic.Pointer[viewRows] // see rowsIn
 }
 
 // entry is one row of a view.
@@ -38,11 +42,18 @@ type entry struct {
 	exposed    string
 	member     *member
 	item       *item
-	start, end int // of the element in view.list
+	start, end int          // of the element in view.list
+	facts      *policy.Item // what policy reads of it; nil where that hides nothing
 }
 
 // view merges what is known now, without waiting.
 func (d *roster) view(alias string, k kind) *view {
+	if d.audience.hidden {
+		if alias != "" && d.byAlias[alias] == nil {
+			return &view{}
+		}
+		return d.permitted(viewKey{alias: alias, kind: k}, d.own.view(alias, k))
+	}
 	key, members := viewKey{alias: alias, kind: k}, d.at(alias)
 	kept := d.views.get(key)
 	if kept != nil {
@@ -64,6 +75,10 @@ func (d *roster) view(alias string, k kind) *view {
 // merge gives the view of these parts. Views are kept until a segment behind them
 // changes, and are made one at a time, since many may ask for the same.
 func (d *roster) merge(key viewKey, members []*member, parts []part) *view {
+	if d.audience.hidden {
+		all := d.own.at(key.alias)
+		return d.permitted(key, d.own.merge(key, all, partsOf(key.kind, all, members, parts)))
+	}
 	if kept := d.views.get(key); kept != nil && kept.madeOf(parts) {
 		return kept
 	}
@@ -77,6 +92,23 @@ func (d *roster) merge(key viewKey, members []*member, parts []part) *view {
 	d.views.set(key, v)
 	d.report(key, kept, v)
 	return v
+}
+
+// partsOf gives the parts of all members, of whom those that have none say what is
+// known of them.
+func partsOf(k kind, all, members []*member, parts []part) []part {
+	if len(all) == len(members) {
+		return parts
+	}
+	full := make([]part, len(all))
+	for i, m := range all {
+		if at := slices.Index(members, m); at >= 0 {
+			full[i] = parts[at]
+		} else {
+			full[i].seg = m.known(k)
+		}
+	}
+	return full
 }
 
 // report logs the clashes of a view that the one before, which may be nil, did

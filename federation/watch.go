@@ -18,8 +18,8 @@ type watch struct {
 // watchResource finds the upstream of a resource that may be subscribed to.
 func (h *hub) watchResource(d *roster, c *Call) func(string) *target {
 	return func(uri string) *target {
-		t := d.locateKnown(c.Endpoint.Alias, uri)
-		if t == nil || !t.member.canSubscribe() {
+		t := d.own.locateKnown(c.Endpoint.Alias, uri)
+		if t == nil || !t.member.canSubscribe() || !d.mayHear(t.member, t.name) {
 			return nil
 		}
 		return t

@@ -55,6 +55,7 @@ func full() *tenant.Tenant {
 	u := &one.Upstreams[0]
 	u.Version, u.ManagedBy = "v", "store"
 	u.Auth.Token, u.Auth.ClientSecret = tenant.Secret{Env: "E", File: "f", Sealed: "k1.AA"}, tenant.Secret{Env: "E", File: "f", Sealed: "k1.AA"}
+	u.Auth.Audience = "ledger"
 	u.Auth.Headers, u.Auth.Forward = []tenant.SecretHeader{{Name: "X-Key", Value: u.Auth.Token}}, []string{"X-Region"}
 	is.Login.ClientSecret = u.Auth.Token
 	u.Process = &tenant.Process{Command: []string{"c"}, Dir: "d", Env: []tenant.Variable{{Name: "N", Value: "v", FromEnv: "E", FromFile: "f"}}}
@@ -150,8 +151,9 @@ func TestDecodeSnapshot(t *testing.T) {
 		{"free names", `{"version":1,"tenants":[{"name":"a","auth":{"mode":"keys","implies":{"x":["y"],"x":["z"],"w q":7}}},{"name":"b","auth":{"implies":[]}}]}`,
 			"tenants[0].auth.implies.x: is there twice\ntenants[0].auth.implies[\"w q\"]: must be a list\ntenants[1].auth.implies: must be an object"},
 		{"meaning", `{"version":1,"tenants":[{"name":"a","upstreams":[{"alias":"call","url":"x"},{"alias":"p","process":{"command":["rm"]}}]},{"name":"a"}],"keys":[{"id":"k","tenant":"b","subject":"s","hash":"` + hash + `"}]}`,
-			"tenants[0].upstreams[1].process: programs come from the configuration file only\ntenants[0].upstreams[0].alias: \"call\" is reserved\n" +
+			"tenants[0].upstreams[0].alias: \"call\" is reserved\n" +
 				"tenants[0].upstreams[0].url: must be an http or https URL such as http://127.0.0.1:7001/mcp\n" +
+				"tenants[0].upstreams[1].process: programs come from the configuration file only\n" +
 				"tenants[1].name: \"a\" is the name of tenants[0] too\nkeys[0].tenant: \"b\" is not a tenant of this snapshot"},
 	}
 	for _, tt := range tests {

@@ -9,11 +9,11 @@ import (
 )
 
 // Stored gives a copy of a tenant as registries keep it: with a separator and
-// prefixes where none are set, ManagedBy "store", each upstream's Version its
-// Digest, and Revision 0, which the registry sets. The error is Faults. A program is
-// refused, and so are references to secrets and issuers at private addresses: who may
-// start programs on this machine, read what it has and reach what is beside it is said
-// by its configuration file alone.
+// prefixes where none are set, ManagedBy "store", secret headers sorted, each
+// upstream's Version its Digest, and Revision 0, which the registry sets. The error is
+// Faults. A program is refused, and so are references to secrets and issuers at
+// private addresses: who may start programs on this machine, read what it has and
+// reach what is beside it is said by its configuration file alone.
 func Stored(t *Tenant) (*Tenant, error) {
 	stored, faults := storedTenant(t)
 	return stored, faults.err()
@@ -24,19 +24,17 @@ func storedTenant(t *Tenant) (*Tenant, Faults) {
 	t.Revision, t.ManagedBy = 0, ManagedByStore
 	t.Separator = cmp.Or(t.Separator, "_")
 	t.Upstreams = slices.Clone(t.Upstreams)
-	var faults Faults
-	faults.storedAuth(&t.Auth)
 	for i := range t.Upstreams {
 		u := &t.Upstreams[i]
 		u.ManagedBy = ManagedByStore
 		u.Prefix = cmp.Or(u.Prefix, PrefixAlias)
-		if u.Process != nil {
-			faults.add(fmt.Sprintf("upstreams[%d].process", i), "programs come from the configuration file only")
-		}
 	}
-	faults = append(faults, faults.unrelated(check(t))...)
-	if len(faults) > 0 {
+	if faults := check(t); len(faults) > 0 {
 		return nil, faults
+	}
+	for i := range t.Upstreams {
+		u := &t.Upstreams[i]
+		u.Auth.Headers = slices.SortedFunc(slices.Values(u.Auth.Headers), func(a, b SecretHeader) int { return strings.Compare(a.Name, b.Name) })
 	}
 	// What it came from may be changed afterwards, and an empty list is none: so it
 	// takes the way that it will take through a store.
@@ -112,6 +110,7 @@ func (s *Snapshot) stored() (*Snapshot, Faults) {
 		}
 		next.Tenants = append(next.Tenants, stored)
 	}
+	faults = append(faults, doubleHosts(s.Tenants)...)
 	ids := make(map[[2]string]int, len(s.Keys))
 	for i, k := range s.Keys {
 		path := fmt.Sprintf("keys[%d]", i)
@@ -128,4 +127,21 @@ func (s *Snapshot) stored() (*Snapshot, Faults) {
 		next.Keys = append(next.Keys, stored)
 	}
 	return next, faults
+}
+
+// doubleHosts reports host names that two tenants have: which one a request is for
+// could not be told.
+func doubleHosts(tenants []*Tenant) Faults {
+	var faults Faults
+	first := map[string]int{}
+	for i, t := range tenants {
+		for k, h := range t.Hosts {
+			if j, there := first[h.Name]; !there {
+				first[h.Name] = i
+			} else if j != i && h.Name != "" {
+				faults.add(fmt.Sprintf("tenants[%d].hosts[%d].name", i, k), "%q is a name of tenants[%d] too", h.Name, j)
+			}
+		}
+	}
+	return faults
 }

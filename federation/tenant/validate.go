@@ -3,9 +3,7 @@ package tenant
 import (
 	"crypto/sha256"
 	"fmt"
-	"net/http"
 	"net/url"
-	pathpkg "path"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,12 +19,14 @@ const (
 	maxCount       = 1<<31 - 1
 )
 
-// Validate tells all that is wrong with a tenant; the error is Faults. That a
-// program is there, and what expressions mean, is not looked at.
+// Validate tells all that is wrong with a tenant; the error is Faults. What only the
+// configuration file may say is allowed unless ManagedBy, of the tenant or an
+// upstream, is "store"; sealed secrets are allowed unless it is "file". That a program
+// is there, and what expressions mean, is not looked at.
 func Validate(t *Tenant) error { return check(t).err() }
 
 func check(t *Tenant) Faults {
-	v := &checker{}
+	v := &checker{from: t.ManagedBy}
 	v.slug("name", t.Name)
 	if t.Separator != "_" && t.Separator != "__" {
 		v.add("separator", `%q must be "_" or "__"`, t.Separator)
@@ -36,40 +36,35 @@ func check(t *Tenant) Faults {
 	}
 	v.quota("limits", t.Limits.Quota)
 	v.count("limits.listenStreams", t.Limits.ListenStreams)
-	for _, f := range t.Discovery.Check() {
-		v.add("discovery."+f.Path, "%s", f.Message)
-	}
 	v.quota("limits.principal", t.Limits.Principal)
-	who := &checker{}
+	v.discovery("discovery", &t.Discovery)
+	who := &checker{from: t.ManagedBy}
 	who.auth(&t.Auth)
 	v.below("auth", who.Faults)
+	v.hosts(t.Hosts)
 	aliases := make(map[string]int, len(t.Upstreams))
 	for i := range t.Upstreams {
-		v.upstream(fmt.Sprintf("upstreams[%d]", i), &t.Upstreams[i], i, aliases)
+		u, path := &t.Upstreams[i], fmt.Sprintf("upstreams[%d]", i)
+		of := &checker{from: u.ManagedBy}
+		of.upstream(path, u, i, aliases)
+		of.credential(path, u, &t.Auth)
+		of.pins(path, u)
+		v.Faults = append(v.Faults, of.Faults...)
 	}
-	toolsets := make(map[string]int, len(t.Toolsets))
-	for i := range t.Toolsets {
-		v.toolset(fmt.Sprintf("toolsets[%d]", i), &t.Toolsets[i], i, toolsets)
-	}
+	v.toolsets(t.Toolsets)
 	v.policy(t.Policy)
 	return v.Faults
 }
 
-// Check tells all that is wrong with how clients are to find tools.
-func (d *Discovery) Check() Faults {
-	v := &checker{}
+// discovery checks how clients are to find tools.
+func (v *checker) discovery(path string, d *Discovery) {
 	switch d.Mode {
 	case "", DiscoveryFull, DiscoverySearch, DiscoveryAuto:
 	default:
-		v.add("mode", "%q must be full, search or auto", d.Mode)
+		v.add(path+".mode", "%q must be full, search or auto", d.Mode)
 	}
-	v.count("autoThresholdTokens", d.AutoThresholdTokens)
-	for i, pattern := range d.Pinned {
-		if _, err := pathpkg.Match(pattern, ""); err != nil || pattern == "" {
-			v.add(fmt.Sprintf("pinned[%d]", i), "%q must be the name of a tool or a pattern such as ledger_*", pattern)
-		}
-	}
-	return v.Faults
+	v.count(path+".autoThresholdTokens", d.AutoThresholdTokens)
+	v.globs(path+".pinned", d.Pinned)
 }
 
 // ValidateKey tells all that is wrong with a key; the error is Faults.
@@ -103,7 +98,10 @@ func checkKey(k *APIKey) Faults {
 }
 
 // checker collects faults.
-type checker struct{ Faults }
+type checker struct {
+	Faults
+	from string // who keeps what is checked, as in ManagedBy
+}
 
 // slug checks the name of a tenant or toolset, which is part of a path.
 func (v *checker) slug(path, s string) {
@@ -164,41 +162,6 @@ func (v *checker) texts(path string, list []string) {
 	}
 }
 
-func (v *checker) toolset(path string, s *Toolset, index int, names map[string]int) {
-	v.slug(path+".name", s.Name)
-	v.double(path+".name", "toolsets", s.Name, index, names)
-	v.texts(path+".include", s.Include)
-	v.texts(path+".tags", s.Tags)
-	v.text(path+".when", s.When, maxExpression)
-	v.texts(path+".scopes", s.Scopes)
-	v.quota(path+".limits", s.Limits)
-}
-
-func (v *checker) policy(p *Policy) {
-	if p == nil {
-		return
-	}
-	v.effect("policy.default", p.Default)
-	names := make(map[string]int, len(p.Rules))
-	for i := range p.Rules {
-		r, path := &p.Rules[i], fmt.Sprintf("policy.rules[%d]", i)
-		if r.Name == "" {
-			v.add(path+".name", "is required")
-		}
-		v.text(path+".name", r.Name, maxDescription)
-		v.double(path+".name", "policy.rules", r.Name, i, names)
-		v.text(path+".when", r.When, maxExpression)
-		v.effect(path+".effect", r.Effect)
-		v.texts(path+".scopes", r.Scopes)
-	}
-}
-
-func (v *checker) effect(path string, e Effect) {
-	if e != EffectAllow && e != EffectDeny {
-		v.add(path, "%q must be allow or deny", e)
-	}
-}
-
 // upstream checks the upstream with that index; aliases are those of the ones
 // before it.
 func (v *checker) upstream(path string, u *Upstream, index int, aliases map[string]int) {
@@ -232,18 +195,22 @@ func (v *checker) upstream(path string, u *Upstream, index int, aliases map[stri
 		v.add(path+".prefix", "%q must be alias or none", u.Prefix)
 	}
 	v.text(path+".description", u.Description, maxDescription)
-	for i, tag := range u.Tags {
-		at := fmt.Sprintf("%s.tags[%d]", path, i)
-		if !matches(tag, 63, false, "._:/-") {
-			v.add(at, "%q must match ^[A-Za-z0-9._:/-]{1,63}$", tag)
-		} else if slices.Contains(u.Tags[:i], tag) {
-			v.add(at, "%q is there twice", tag)
-		}
-	}
+	v.tags(path+".tags", u.Tags)
 	for i, name := range u.ForwardHeaders {
 		v.forwardHeader(fmt.Sprintf("%s.forwardHeaders[%d]", path, i), name)
 	}
 	v.bounds(path, u)
+}
+
+func (v *checker) tags(path string, tags []string) {
+	for i, tag := range tags {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if !matches(tag, 63, false, "._:/-") {
+			v.add(at, "%q must match ^[A-Za-z0-9._:/-]{1,63}$", tag)
+		} else if slices.Contains(tags[:i], tag) {
+			v.add(at, "%q is there twice", tag)
+		}
+	}
 }
 
 // isReserved tells whether an alias would collide with the gateway's own tool
@@ -309,6 +276,10 @@ func validHost(u *url.URL) bool {
 
 // process checks a program. Messages never show a value of its environment.
 func (v *checker) process(path string, p *Process) {
+	if v.from == ManagedByStore {
+		v.add(path, "programs come from the configuration file only")
+		return
+	}
 	if len(p.Command) == 0 || p.Command[0] == "" {
 		v.add(path+".command", "must name a program")
 	}
@@ -324,36 +295,11 @@ func (v *checker) process(path string, p *Process) {
 		at := fmt.Sprintf("%s.env[%d]", path, i)
 		switch {
 		case !matches(e.Name, 256, false, "_") || e.Name[0] >= '0' && e.Name[0] <= '9':
-			v.add(at+".name", "must match ^[A-Za-z_][A-Za-z0-9_]{0,255}$")
+			v.add(at+".name", "the name of a variable must match ^[A-Za-z_][A-Za-z0-9_]{0,255}$")
 		case strings.Contains(e.Value, "\x00"):
 			v.add(at+".value", "must not contain a null character")
 		}
 	}
-}
-
-func (v *checker) forwardHeader(path, name string) {
-	if !matches(name, 256, false, "!#$%&'*+-.^_`|~") {
-		v.add(path, "%q is not a header name", name)
-	} else if !mayForward(http.CanonicalHeaderKey(name)) {
-		v.add(path, "%q is made anew by the gateway and cannot be forwarded", name)
-	}
-}
-
-// mayForward tells whether a request header, in canonical form, may pass through
-// to an upstream. Those that belong to one hop (RFC 9110, 7.6.1; basic/transports/
-// streamable-http), carry the client's credentials or tell where it came from may
-// not.
-func mayForward(name string) bool {
-	for _, prefix := range []string{"Mcp-", "Proxy-", "X-Forwarded-", "Sec-", "Content-", "If-", "Access-Control-"} {
-		if strings.HasPrefix(name, prefix) {
-			return false
-		}
-	}
-	return !slices.Contains([]string{
-		"Accept", "Accept-Encoding", "Authorization", "Baggage", "Connection", "Cookie", "Cookie2", "Date",
-		"Expect", "Forwarded", "Host", "Keep-Alive", "Last-Event-Id", "Origin", "Range", "Referer", "Set-Cookie",
-		"Te", "Traceparent", "Tracestate", "Trailer", "Transfer-Encoding", "Upgrade", "Via", "X-Real-Ip",
-	}, name)
 }
 
 // matches tells whether s has 1 to most bytes, all of them letters, digits or

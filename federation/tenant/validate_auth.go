@@ -16,6 +16,12 @@ func ValidateAuth(a *Auth) error {
 	return v.err()
 }
 
+// Bounds of the lists of a registration.
+const (
+	maxIssuers = 100
+	maxListed  = 1000 // scopes, audiences, globs and tags of one list
+)
+
 // signatures are the algorithms that an issuer may be allowed (RFC 7518, section 3.1;
 // RFC 8037, section 3.1). None is symmetric: who can verify with a shared secret can
 // sign too.
@@ -40,6 +46,7 @@ func (v *checker) auth(a *Auth) {
 	if len(a.Issuers) > 0 && a.Mode != AuthOAuth && (a.Mode == "" || a.Mode == AuthNone || a.Mode == AuthKeys) {
 		v.add("issuers", "are for the mode oauth")
 	}
+	v.most("issuers", len(a.Issuers), maxIssuers)
 	first := make(map[string]int, len(a.Issuers))
 	opaque := -1
 	for i := range a.Issuers {
@@ -65,6 +72,9 @@ func (v *checker) auth(a *Auth) {
 }
 
 func (v *checker) issuer(path string, is *Issuer) {
+	if is.Private && v.from == ManagedByStore {
+		v.add(path+".private", "issuers at private addresses come from the configuration file only")
+	}
 	v.remote(path+".issuer", is.Issuer, is.Private)
 	if strings.Contains(is.Issuer, "?") {
 		v.add(path+".issuer", "must not have a query") // RFC 8414, section 2
@@ -89,16 +99,29 @@ func (v *checker) issuer(path string, is *Issuer) {
 		}
 	}
 	if in := is.Introspection; in != nil {
-		path += ".introspection"
+		path := path + ".introspection"
 		if in.URL != "" {
 			v.remote(path+".url", in.URL, is.Private)
 		}
-		if in.ClientID == "" {
-			v.add(path+".clientID", "is required")
-		}
-		v.text(path+".clientID", in.ClientID, maxDescription)
+		v.client(path, in.ClientID)
 		v.secret(path+".clientSecret", in.ClientSecret)
 	}
+	if l := is.Login; l != nil {
+		path := path + ".login"
+		v.client(path, l.ClientID)
+		if !l.ClientSecret.IsZero() {
+			v.secret(path+".clientSecret", l.ClientSecret)
+		}
+		v.asked(path+".scopes", l.Scopes)
+	}
+}
+
+// client checks the id of a client, which is in path.
+func (v *checker) client(path, id string) {
+	if id == "" {
+		v.add(path+".clientID", "is required")
+	}
+	v.text(path+".clientID", id, maxDescription)
 }
 
 // remote checks the URL of something that tokens depend on. Messages do not show it,
@@ -122,21 +145,41 @@ func (v *checker) secret(path string, s Secret) {
 			set++
 		}
 	}
-	if set != 1 {
+	switch {
+	case v.from == ManagedByStore && (s.Env != "" || s.File != ""):
+		v.add(path, "references come from the configuration file only; a registry keeps sealed secrets")
+	case v.from == ManagedByFile && (set != 1 || s.Sealed != ""):
+		v.add(path, "must be a reference: either {env: NAME} or {file: path}")
+	case set != 1:
 		v.add(path, "must be one of env, file and, in a registry, sealed")
 	}
 }
 
+// scopes checks those that a caller needs.
 func (v *checker) scopes(path string, list []string) {
+	v.asked(path, list)
 	for i, s := range list {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		switch {
-		case !isScope(s):
-			v.add(at, "%q is not a scope", s)
-		case s == "offline_access":
+		if s == "offline_access" {
 			// 2026-07-28, basic/authorization, Scope Selection Strategy.
-			v.add(at, "%q is for the issuer alone and never needed by a resource", s)
+			v.add(fmt.Sprintf("%s[%d]", path, i), "%q is for the issuer alone and never needed by a resource", s)
 		}
+	}
+}
+
+// asked checks scopes that a token is to have.
+func (v *checker) asked(path string, list []string) {
+	v.most(path, len(list), maxListed)
+	for i, s := range list {
+		if !isScope(s) {
+			v.add(fmt.Sprintf("%s[%d]", path, i), "%q is not a scope", s)
+		}
+	}
+}
+
+// most checks the length of a list.
+func (v *checker) most(path string, n, most int) {
+	if n > most {
+		v.add(path, "has %d items, at most %d are allowed", n, most)
 	}
 }
 
@@ -148,20 +191,4 @@ func isScope(s string) bool {
 		}
 	}
 	return s != "" && len(s) <= 256
-}
-
-// storedAuth refuses what only the operator of this machine may say.
-func (f *Faults) storedAuth(a *Auth) {
-	for i := range a.Issuers {
-		is, path := &a.Issuers[i], fmt.Sprintf("auth.issuers[%d]", i)
-		if is.Private {
-			f.add(path+".private", "issuers at private addresses come from the configuration file only")
-		}
-		if is.Introspection == nil {
-			continue
-		}
-		if s := is.Introspection.ClientSecret; s.Env != "" || s.File != "" {
-			f.add(path+".introspection.clientSecret", "references come from the configuration file only; a registry keeps sealed secrets")
-		}
-	}
 }

@@ -39,8 +39,8 @@ func valid() *tenant.Tenant {
 			Timeouts: tenant.Timeouts{Connect: 1500 * time.Millisecond, List: 1, Call: time.Minute, CallMax: time.Hour},
 			Cache:    tenant.CacheTimes{ListTTL: &ttl, Stale: time.Second, StaleIfError: time.Hour},
 			Auth: tenant.Credential{
-				Mode: tenant.CredentialExchange, Issuer: "https://idp.example.com/", TokenURL: "https://idp.example.com/token",
-				Audience: "ledger", Resource: "https://ledger.example.com/mcp", ClientID: "causeway",
+				Mode: tenant.CredentialClient, Issuer: "https://idp.example.com/", TokenURL: "https://idp.example.com/token",
+				Resource: "https://ledger.example.com/mcp", ClientID: "causeway",
 				ClientSecret: tenant.Secret{Sealed: "k1.AC"}, Scopes: []string{"ledger.read"}, Registration: tenant.RegistrationStatic,
 			},
 			Pinning: tenant.PinAll, Pins: map[string]string{"rates.read": "sha256:" + strings.Repeat("0a", 32)},
@@ -113,7 +113,7 @@ func TestValidate(t *testing.T) {
 		{"toolsets", func(one *tenant.Tenant) {
 			one.Toolsets = append(one.Toolsets, tenant.Toolset{Name: "readonly", Include: []string{""}}, tenant.Toolset{Name: "A"})
 		}, []string{
-			`toolsets[1].name: "readonly" is that of toolsets[0] too`, "toolsets[1].include[0]: must not be empty",
+			`toolsets[1].name: "readonly" is that of toolsets[0] too`, `toolsets[1].include[0]: "" must be a name or a pattern such as ledger_*`,
 			`toolsets[2].name: "A" must match ^[a-z0-9][a-z0-9-]{0,62}$`,
 		}},
 		{"policy", func(one *tenant.Tenant) {
@@ -167,7 +167,7 @@ func TestValidate(t *testing.T) {
 		}, []string{
 			"upstreams[0].process.command: must name a program", "upstreams[0].process.command[1]: must not contain a null character",
 			"upstreams[0].process.dir: must not contain a null character",
-			"upstreams[0].process.env[0].name: must match ^[A-Za-z_][A-Za-z0-9_]{0,255}$",
+			"upstreams[0].process.env[0].name: the name of a variable must match ^[A-Za-z_][A-Za-z0-9_]{0,255}$",
 			"upstreams[0].process.env[1].value: must not contain a null character", "upstreams[0].forwardHeaders: a program takes no headers",
 		}},
 		{"program and url", func(one *tenant.Tenant) {
@@ -191,22 +191,6 @@ func TestValidate(t *testing.T) {
 				t.Errorf("faults (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-// TestStoredAuth holds that who writes a registry gets at nothing of this machine.
-func TestStoredAuth(t *testing.T) {
-	one := valid()
-	is := &one.Auth.Issuers[0]
-	is.Private = true
-	for _, secret := range []tenant.Secret{{Env: "KEY"}, {File: "/etc/passwd"}} {
-		is.Introspection.ClientSecret = secret
-		_, err := tenant.Stored(one)
-		want := "auth.issuers[0].private: issuers at private addresses come from the configuration file only\n" +
-			"auth.issuers[0].introspection.clientSecret: references come from the configuration file only; a registry keeps sealed secrets"
-		if err == nil || err.Error() != want {
-			t.Errorf("%+v: %v, want\n%s", secret, err, want)
-		}
 	}
 }
 

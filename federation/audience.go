@@ -1,0 +1,236 @@
+package federation
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/causeway-mcp/causeway/federation/tenant"
+)
+
+// caller is who asks, as far as what a tenant shows depends on it.
+type caller struct {
+	who     *tenant.Principal
+	toolset string
+	header  http.Header // as received
+}
+
+// callerOf gives who sends a call.
+func callerOf(c *Call) caller {
+	return caller{who: &c.Principal, toolset: c.Endpoint.Toolset, header: c.Header}
+}
+
+// audience is a class of callers to whom a tenant shows the same. The zero value is
+// that of all callers from whom nothing is hidden, and who share the gateway's
+// credentials.
+type audience struct {
+	hidden  bool   // something may be hidden from them, or refused
+	toolset string // of the endpoint, where something is hidden
+	facts   string // what policy reads of a principal
+	user    string // the principal's key, where upstreams are shown who calls
+	headers string // a digest of the headers that are forwarded as credentials
+}
+
+// audienceOf gives the class that a caller belongs to.
+func (d *roster) audienceOf(c caller) (a audience) {
+	if d.perUser {
+		a.user = c.who.Key()
+	}
+	if len(d.forwards) > 0 {
+		a.headers = digestOf(d.forwards, c.header)
+	}
+	if d.policy != nil && (c.toolset != "" || d.policy.Restricts("")) {
+		a.hidden, a.toolset, a.facts = true, c.toolset, d.policy.Facts(c.who, c.toolset)
+	}
+	return a
+}
+
+// digestOf gives a digest of named header lines; empty when none is there.
+func digestOf(names []string, header http.Header) string {
+	var b []byte
+	for _, name := range names {
+		for _, value := range header[name] {
+			b = appendField(appendField(b, name), value)
+		}
+	}
+	if b == nil {
+		return ""
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:16])
+}
+
+// seenBy gives the roster as a caller sees it: without what policy hides, and with
+// the members that are the caller's own.
+func (d *roster) seenBy(c caller) *roster {
+	base := d.base
+	a := base.audienceOf(c)
+	if a == (audience{}) {
+		return base
+	}
+	return base.seenAs(a, c)
+}
+
+// seenAs is seenBy for a known audience.
+func (d *roster) seenAs(a audience, c caller) *roster {
+	now := d.fed.now()
+	if kept := d.audiences.get(a, now); kept != nil {
+		return kept
+	}
+	own := d
+	if a.user != "" || a.headers != "" {
+		all := audience{user: a.user, headers: a.headers}
+		if a.hidden {
+			own = d.seenAs(all, c)
+		} else {
+			own = nil
+		}
+	}
+	return d.audiences.put(a, d.derive(a, c, own), now)
+}
+
+// derive makes the roster of an audience. own is the one with the same members from
+// which nothing is hidden; nil when this is to be it.
+func (d *roster) derive(a audience, c caller, own *roster) *roster {
+	who := *c.who
+	r := &roster{
+		domain: d.domain, snap: d.snap, policy: d.policy, perUser: d.perUser, forwards: d.forwards,
+		base: d, own: own, audience: a, caller: caller{who: &who, toolset: c.toolset, header: pick(c.header, d.forwards)},
+		byAlias: make(map[string]*member, len(d.members)),
+		views:   views{kept: map[viewKey]*view{}},
+	}
+	if own == nil {
+		r.own, r.index = r, &toolIndex{domain: d.domain, of: func() *roster { return r }}
+		for _, m := range d.members {
+			r.add(d.laneOf(m, r))
+		}
+		return r
+	}
+	r.index = own.index
+	for _, m := range own.members {
+		if r.mayUse(m) {
+			r.add(m)
+		}
+	}
+	return r
+}
+
+// pick gives those header lines that are named; nil where there are none.
+func pick(header http.Header, names []string) http.Header {
+	var out http.Header
+	for _, name := range names {
+		if values := header[name]; len(values) > 0 {
+			if out == nil {
+				out = http.Header{}
+			}
+			out[name] = slices.Clone(values)
+		}
+	}
+	return out
+}
+
+func (d *roster) add(m *member) {
+	d.members = append(d.members, m)
+	d.byAlias[m.conf.Alias] = m
+}
+
+// outdated tells whether the registration is another one by now.
+func (d *roster) outdated() bool { return d.current() != d.base }
+
+// renewed gives the roster of the same caller under the registration as it is now.
+func (d *roster) renewed() *roster {
+	if d.caller.who == nil {
+		return d.current()
+	}
+	return d.current().seenBy(d.caller)
+}
+
+// varies tells whether what the endpoint shows depends on who asks.
+func (d *roster) varies() bool {
+	return d.audience.user != "" || d.audience.headers != "" || d.audience.hidden && d.policy.Varies(d.audience.toolset)
+}
+
+// maxAudiences bounds the audiences that are kept of one tenant: when there are more,
+// those that came last first make room.
+const maxAudiences = 10_000
+
+// audiences keeps the rosters of a base roster's audiences. What is dropped is made
+// anew when it is asked for.
+type audiences struct {
+	mu   sync.RWMutex
+	kept map[audience]*seen
+}
+
+// seen is a roster with the time when it was last used, in Unix nanoseconds.
+type seen struct {
+	roster *roster
+	used   atomic.Int64
+}
+
+func (s *audiences) get(a audience, now time.Time) *roster {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	kept := s.kept[a]
+	if kept == nil {
+		return nil
+	}
+	kept.used.Store(now.UnixNano())
+	return kept.roster
+}
+
+// put keeps a roster, unless there is one by now, and gives the one that is kept.
+func (s *audiences) put(a audience, r *roster, now time.Time) *roster {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if kept := s.kept[a]; kept != nil {
+		return kept.roster
+	}
+	if s.kept == nil {
+		s.kept = map[audience]*seen{}
+	}
+	if len(s.kept) >= maxAudiences {
+		s.makeRoom()
+	}
+	made := &seen{roster: r}
+	made.used.Store(now.UnixNano())
+	s.kept[a] = made
+	return r
+}
+
+// makeRoom drops the eighth that was not used for the longest time. The caller holds
+// the lock.
+func (s *audiences) makeRoom() {
+	times := make([]int64, 0, len(s.kept))
+	for _, kept := range s.kept {
+		times = append(times, kept.used.Load())
+	}
+	slices.Sort(times)
+	s.drop(times[len(times)/8])
+}
+
+// drop forgets what was last used at a time or before. The caller holds the lock.
+func (s *audiences) drop(before int64) {
+	for a, kept := range s.kept {
+		if kept.used.Load() <= before {
+			delete(s.kept, a)
+		}
+	}
+}
+
+// prune forgets what was not used since a time, and gives the members of the others.
+func (s *audiences) prune(before time.Time) map[*member]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(before.UnixNano())
+	used := map[*member]bool{}
+	for _, kept := range s.kept {
+		for _, m := range kept.roster.members {
+			used[m] = true
+		}
+	}
+	return used
+}

@@ -1,0 +1,232 @@
+package federation
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/causeway-mcp/causeway/federation/tenant"
+	"github.com/causeway-mcp/causeway/upstream"
+)
+
+// A lane is a member for one user of an upstream that is shown who calls: it has lists
+// and a listen stream of its own, and shares the client of the upstream with the
+// member that it was made of.
+
+// laneMark is between the alias and the name of a lane, where replicas name it. No
+// alias has it.
+const laneMark = "~"
+
+// lanes are those of a tenant.
+type lanes struct {
+	mu   sync.Mutex
+	kept map[laneKey]*member
+}
+
+type laneKey struct {
+	parent *member
+	name   string
+}
+
+// lane is what a member has that is for one user.
+type lane struct {
+	parent *member
+	name   string
+	source upstream.CredentialSource
+	used   atomic.Int64 // when it was last looked for, in Unix nanoseconds
+}
+
+// laneOf gives the member in whose place a roster's caller uses m: m itself where all
+// share one credential.
+func (d *domain) laneOf(m *member, r *roster) *member {
+	name := ""
+	switch {
+	case m.conf.Auth.PerUser():
+		name = r.audience.user
+	case m.conf.Auth.Mode == tenant.CredentialForward:
+		name = r.audience.headers
+	}
+	if name == "" {
+		return m
+	}
+	d.lanes.mu.Lock()
+	defer d.lanes.mu.Unlock()
+	key := laneKey{m, name}
+	l := d.lanes.kept[key]
+	if l == nil {
+		if d.lanes.kept == nil {
+			d.lanes.kept = map[laneKey]*member{}
+		}
+		l = d.newLane(m, name, r)
+		d.lanes.kept[key] = l
+	}
+	l.lane.used.Store(d.fed.now().UnixNano())
+	return l
+}
+
+// newLane makes one.
+func (d *domain) newLane(parent *member, name string, r *roster) *member {
+	var source upstream.CredentialSource
+	if parent.conf.Auth.PerUser() {
+		source = d.fed.credentials(r.snap, &parent.conf, r.caller.who)
+	} else {
+		source = &forwarded{lines: pick(r.caller.header, canonical(parent.conf.Auth.Forward))}
+	}
+	m := &member{domain: d, conf: parent.conf, quota: parent.quota, lane: &lane{parent: parent, name: name, source: source}}
+	m.doer = &laneDoer{Doer: parent.doer, source: source, name: name}
+	m.begin()
+	return m
+}
+
+// parent gives the member that a lane was made of; others are their own.
+func (m *member) parent() *member {
+	if m.lane != nil {
+		return m.lane.parent
+	}
+	return m
+}
+
+// scope is what replicas call the member.
+func (m *member) scope() string {
+	if m.lane != nil {
+		return m.conf.Alias + laneMark + m.lane.name
+	}
+	return m.conf.Alias
+}
+
+// memberAt gives the member that replicas call by a scope, under a version of its
+// configuration; nil where this replica has none.
+func (d *domain) memberAt(scope, version string) *member {
+	alias, name, isLane := strings.Cut(scope, laneMark)
+	m := d.current().byAlias[alias]
+	if m == nil || m.conf.Version != version {
+		return nil
+	}
+	if !isLane {
+		return m
+	}
+	d.lanes.mu.Lock()
+	defer d.lanes.mu.Unlock()
+	return d.lanes.kept[laneKey{m, name}]
+}
+
+// prune drops the audiences and lanes that nobody has used since a time.
+func (d *domain) prune(before time.Time) {
+	d.hub.mu.Lock() // comes before the others
+	defer d.hub.mu.Unlock()
+	used := d.current().audiences.prune(before)
+	d.lanes.mu.Lock()
+	defer d.lanes.mu.Unlock()
+	for key, m := range d.lanes.kept {
+		if m.lane.used.Load() <= before.UnixNano() && !used[m] && d.hub.listeners[m] == nil {
+			delete(d.lanes.kept, key)
+		}
+	}
+}
+
+// keepLanes drops the lanes of members that a roster does not have.
+func (d *domain) keepLanes(next *roster) {
+	d.lanes.mu.Lock()
+	defer d.lanes.mu.Unlock()
+	for key := range d.lanes.kept {
+		if next.byAlias[key.parent.conf.Alias] != key.parent {
+			delete(d.lanes.kept, key)
+		}
+	}
+}
+
+// laneDoer sends requests with one user's credentials.
+type laneDoer struct {
+	upstream.Doer
+	source upstream.CredentialSource
+	name   string
+}
+
+// Do implements upstream.Doer. Requests of the gateway's own are for the user too: a
+// handshake server answers them in a session that no other user has.
+func (l *laneDoer) Do(ctx context.Context, req *upstream.Request) (upstream.Answer, error) {
+	req.Credentials = l.source
+	if req.Principal == "" {
+		req.Principal = l.name
+	}
+	return l.Doer.Do(ctx, req)
+}
+
+// credentials gives what an upstream is shown; nil for nothing.
+func (f *Federation) credentials(t *tenant.Tenant, conf *tenant.Upstream, who *tenant.Principal) upstream.CredentialSource {
+	if conf.Auth.PerUser() && who == nil {
+		return &nobody{}
+	}
+	if f.opts.Credentials == nil {
+		return nil
+	}
+	return f.opts.Credentials(t, conf, who)
+}
+
+// nobody is the source of an upstream that is shown who calls, for callers who are
+// nobody in particular.
+type nobody struct{ _ byte }
+
+var errNobody = errors.New("the upstream is shown who calls, and the caller is nobody in particular")
+
+// Credential fails.
+func (*nobody) Credential(context.Context) (http.Header, error) { return nil, errNobody }
+
+// Refused fails, though nothing was sent.
+func (*nobody) Refused(context.Context, http.Header, int, []string) (bool, error) {
+	return false, errNobody
+}
+
+// forwarded is the source of an upstream that gets header lines of the client.
+type forwarded struct{ lines http.Header }
+
+// Credential gives the lines.
+func (f *forwarded) Credential(context.Context) (http.Header, error) { return f.lines.Clone(), nil }
+
+// Refused has nothing else to offer.
+func (*forwarded) Refused(context.Context, http.Header, int, []string) (bool, error) {
+	return false, nil
+}
+
+// canonical gives names of headers as a request has them.
+func canonical(names []string) []string {
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = http.CanonicalHeaderKey(name)
+	}
+	return out
+}
+
+// Connected is told that a user has let the gateway act for them at an upstream: the
+// lists that were shown without that are read again, on all replicas.
+func (f *Federation) Connected(ctx context.Context, name, alias string, who *tenant.Principal) {
+	f.mu.RLock()
+	d := f.hold(name)
+	f.mu.RUnlock()
+	if d == nil {
+		return
+	}
+	defer d.leave()
+	m := d.current().byAlias[alias]
+	if m == nil || who.Key() == "" {
+		return
+	}
+	scope := m.conf.Alias + laneMark + who.Key()
+	if l := d.memberAt(scope, m.conf.Version); l != nil {
+		l.reconnected(ctx)
+		return
+	}
+	if c := f.opts.Cluster; c != nil {
+		for k := range kinds {
+			topic := m.topic(k.method())
+			topic.Upstream = scope
+			if _, err := c.Lists.Invalidate(ctx, topic, ""); err != nil {
+				d.log.Warn("invalidate the shared lists", "upstream", alias, "method", topic.Method, "error", err)
+			}
+		}
+	}
+}
