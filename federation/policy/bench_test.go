@@ -60,6 +60,20 @@ func BenchmarkDecide(b *testing.B) {
 	})
 }
 
+// TestRememberedDecisionsAllocateNothing holds what a warm request costs.
+func TestRememberedDecisionsAllocateNothing(t *testing.T) {
+	p, who, it, call := tenRules(t), alice(), bookHotel(), arguments(`{"city":"Paris"}`)
+	for name, decide := range map[string]func(){
+		"a call":      func() { p.Decide(who, "", it, call) },
+		"a list":      func() { p.Decide(who, "", it, nil) },
+		"an upstream": func() { p.MayUse(who, "", it.Alias, it.Tags, false) },
+	} {
+		if n := testing.AllocsPerRun(100, decide); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
 func BenchmarkCompile(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {

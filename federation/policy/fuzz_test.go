@@ -9,7 +9,8 @@ import (
 )
 
 // FuzzCompile holds that no expression breaks the compiler, and that what compiles
-// comes to a decision with a list and a call, without arguments in its error.
+// comes to a decision with a list and a call, without arguments in its error, and about
+// the upstream as a whole.
 func FuzzCompile(f *testing.F) {
 	for _, s := range []string{
 		`"finance" in principal.groups && tool.alias == "ledger"`,
@@ -34,6 +35,9 @@ func FuzzCompile(f *testing.F) {
 		for _, it := range []*Item{bookHotel(), planTrip(), terms()} {
 			call := &Call{Method: it.Kind.method(), Arguments: raw}
 			seen, called := p.Decide(alice(), "", it, nil), p.Decide(alice(), "", it, call)
+			if seen.Allowed && !p.MayUse(alice(), "", it.Alias, it.Tags, false) {
+				t.Errorf("%s: is seen, but its upstream is of no use", it.Name)
+			}
 			if called.Allowed && !seen.Allowed {
 				t.Errorf("%s: can be called, but is not seen: %+v", it.Name, seen)
 			}
