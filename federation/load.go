@@ -136,7 +136,7 @@ func (f *Federation) load(ctx context.Context, name string) (*domain, error) {
 func (f *Federation) fill(ctx context.Context, name string, l *loading) (*domain, error) {
 	var d *domain
 	for {
-		t, program, err := f.registration(ctx, name)
+		t, program, err := f.registration(ctx, name, nil)
 		switch {
 		case err != nil && d != nil:
 			d.close()
@@ -166,14 +166,17 @@ func (f *Federation) fill(ctx context.Context, name string, l *loading) (*domain
 var errUnenforced = errors.New("its policy cannot be enforced")
 
 // registration reads a tenant that can be served, and compiles its policy; nil where it
-// has none.
-func (f *Federation) registration(ctx context.Context, name string) (*tenant.Tenant, *policy.Program, error) {
+// has none. The program of before, which may be nil, stays if it is still the policy.
+func (f *Federation) registration(ctx context.Context, name string, before *policy.Program) (*tenant.Tenant, *policy.Program, error) {
 	t, err := f.opts.Store.Tenant(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}
 	if t.Policy == nil && len(t.Toolsets) == 0 {
 		return t, nil, nil
+	}
+	if before != nil && before.Same(t) {
+		return t, before, nil
 	}
 	program, err := policy.Compile(t)
 	if err != nil {
@@ -218,7 +221,7 @@ func (f *Federation) changed(name string) {
 	if d == nil {
 		return
 	}
-	t, program, err := f.registration(f.ctx, name)
+	t, program, err := f.registration(f.ctx, name, d.current().policy)
 	switch {
 	case errors.Is(err, errUnenforced):
 		f.log.Error("stop serving a tenant", "tenant", name, "error", err)
