@@ -8,14 +8,6 @@ import (
 	"strings"
 )
 
-// ValidateAuth tells all that is wrong with who may use a tenant; the error is
-// Faults, whose paths begin at auth's own fields.
-func ValidateAuth(a *Auth) error {
-	v := &checker{}
-	v.auth(a)
-	return v.err()
-}
-
 // Bounds of the lists of a registration.
 const (
 	maxIssuers = 100

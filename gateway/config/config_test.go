@@ -123,6 +123,9 @@ func TestExample(t *testing.T) {
 							Issuer: "https://idp.example.com", Audiences: []string{"api://causeway"}, GroupsClaim: "realm_access.roles",
 							TenantClaim: "org", TenantValue: "acme-corp", ScopeClaim: "permissions", Algorithms: []string{"RS256", "ES256"},
 							JWKSURL: "https://idp.example.com/keys",
+							Login: &tenant.Login{
+								ClientID: "causeway-pages", ClientSecret: tenant.Secret{Env: "LOGIN_SECRET"}, Scopes: []string{"profile"},
+							},
 						},
 						{
 							Issuer: "http://10.0.0.7:9000", Private: true,
@@ -140,17 +143,33 @@ func TestExample(t *testing.T) {
 					Mode: tenant.DiscoveryAuto, AutoThresholdTokens: 8000, FromURL: true,
 					Pinned: []string{"ledger_balance", "ledger_get_*"},
 				},
+				Hosts: []tenant.Host{{Name: "mcp.acme.example", URL: "https://mcp.acme.example"}},
+				Policy: &tenant.Policy{Default: tenant.EffectDeny, Rules: []tenant.Rule{
+					{Name: "no-payments-by-robots", When: `tool.name == "ledger_pay" && principal.subject.startsWith("bot-")`, Effect: tenant.EffectDeny},
+					{Name: "finance", When: `"finance" in principal.groups && item.alias == "ledger"`, Effect: tenant.EffectAllow, Scopes: []string{"ledger"}},
+				}},
+				Toolsets: []tenant.Toolset{{
+					Name: "readonly", Include: []string{"ledger_*"}, Tags: []string{"finance"}, When: "tool.annotations.readOnlyHint == true",
+					Scopes: []string{"read"}, Limits: tenant.Quota{CallsPerMinute: 600, InFlight: 20}, Discovery: tenant.Discovery{Mode: tenant.DiscoveryFull},
+				}},
 				Upstreams: []tenant.Upstream{{
 					Alias: "ledger", URL: "https://ledger.example.com/mcp", Prefix: tenant.PrefixNone,
 					Description: "The general ledger", Tags: []string{"finance", "internal"},
 					ForwardHeaders: []string{"X-Request-Id"},
+					Auth: tenant.Credential{
+						Mode: tenant.CredentialExchange, Issuer: "https://idp.example.com", TokenURL: "https://idp.example.com/token",
+						Audience: "https://ledger.example.com", Resource: "https://ledger.example.com/mcp", ClientID: "causeway",
+						ClientSecret: tenant.Secret{Env: "LEDGER_SECRET"}, Scopes: []string{"ledger.read", "ledger.write"}, Registration: tenant.RegistrationStatic,
+					},
+					Pinning: tenant.PinAll,
+					Pins:    map[string]string{"balance": "sha256:0f343b0931126a20f133d67c2b018a3b5d0d1e4e0a0e0c0d0e0f0a0b0c0d0e0f"},
 					Timeouts: tenant.Timeouts{
 						Connect: time.Second, List: time.Second, Call: 30 * time.Second, CallMax: 5 * time.Minute,
 					},
 					Cache:    tenant.CacheTimes{ListTTL: &zero, Stale: time.Minute, StaleIfError: 10 * time.Minute},
 					InFlight: 50, ManagedBy: "file", Limits: tenant.Quota{CallsPerMinute: 3000, InFlight: 100},
 					Sessions: tenant.Sessions{
-						Shared: true, Max: 4, Idle: time.Minute,
+						Max: 4, Idle: time.Minute,
 						ParkMax: 2 * time.Minute, Parked: 100, ParkedPerPrincipal: 5,
 					},
 				}},
@@ -214,6 +233,7 @@ func TestValues(t *testing.T) {
 		{"reachable with authentication", "listen: :8080\ntenants: [{name: a, auth: {mode: keys}}]", func(c *config.Config) any { return c.Listen }, ":8080"},
 		{"reachable without tenants", "listen: :8080", func(c *config.Config) any { return c.Listen }, ":8080"},
 		{"IPv6 loopback", "listen: '[::1]:8080'\ntenants: [{name: a}]", func(c *config.Config) any { return c.Listen }, "[::1]:8080"},
+		{"shared sessions", up("sessions: shared"), func(c *config.Config) any { return c.Tenants[0].Upstreams[1].Sessions.Shared }, true},
 		{"sessions of their own", up("sessions: perPrincipal"), func(c *config.Config) any { return c.Tenants[0].Upstreams[1].Sessions.Shared }, false},
 		{"program in a directory of its own", "tenants: [{name: a, upstreams: [{alias: b, command: [x], dir: /srv}]}]",
 			func(c *config.Config) any { return c.Tenants[0].Upstreams[0].Process.Dir }, "/srv"},

@@ -40,12 +40,17 @@ func (d *decoder) issuer(n *node, path string) tenant.Issuer {
 		"private":     d.boolean(&is.Private),
 		"introspection": func(n *node, path string) {
 			in := &tenant.Introspection{}
-			var secret Secret
 			d.object(n, path, fields{
-				"url": d.str(&in.URL), "clientID": d.str(&in.ClientID), "clientSecret": d.secret(&secret),
+				"url": d.str(&in.URL), "clientID": d.str(&in.ClientID), "clientSecret": d.reference(&in.ClientSecret),
 			})
-			in.ClientSecret = tenant.Secret{Env: secret.Env, File: secret.File}
 			is.Introspection = in
+		},
+		"login": func(n *node, path string) {
+			l := &tenant.Login{}
+			d.object(n, path, fields{
+				"clientID": d.str(&l.ClientID), "clientSecret": d.reference(&l.ClientSecret), "scopes": d.strs(&l.Scopes),
+			})
+			is.Login = l
 		},
 	})
 	return is

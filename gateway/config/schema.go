@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"log/slog"
 	"net/netip"
 	"strings"
@@ -12,22 +11,7 @@ import (
 // isLater tells whether the key at path belongs to the design and not to this
 // version yet, so that a file from the design's examples says what is missing
 // instead of calling a right key unknown.
-func isLater(path string) bool {
-	generic := make([]byte, 0, len(path))
-	for i := range len(path) {
-		if bytes.HasSuffix(generic, []byte{'['}) && path[i] != ']' {
-			continue
-		}
-		generic = append(generic, path[i])
-	}
-	switch string(generic) {
-	case "admin.token",
-		"tenants[].hosts", "tenants[].policy", "tenants[].toolsets",
-		"tenants[].upstreams[].auth":
-		return true
-	}
-	return false
-}
+func isLater(path string) bool { return path == "admin.token" }
 
 func (d *decoder) config(n *node, c *Config) {
 	d.object(n, "", fields{
@@ -163,13 +147,13 @@ func (d *decoder) tenant(n *node, path string) *tenant.Tenant {
 				"principal":      func(n *node, path string) { d.object(n, path, d.quota(&t.Limits.Principal)) },
 			})
 		},
-		"discovery": func(n *node, path string) {
-			d.object(n, path, fields{
-				"mode":                d.str((*string)(&t.Discovery.Mode)),
-				"autoThresholdTokens": d.count(&t.Discovery.AutoThresholdTokens),
-				"pinned":              d.strs(&t.Discovery.Pinned),
-				"fromURL":             d.boolean(&t.Discovery.FromURL),
-			})
+		"discovery": d.discovery(&t.Discovery),
+		"policy":    d.policy(&t.Policy),
+		"toolsets": func(n *node, path string) {
+			d.list(n, path, func(n *node, path string) { t.Toolsets = append(t.Toolsets, d.toolset(n, path)) })
+		},
+		"hosts": func(n *node, path string) {
+			d.list(n, path, func(n *node, path string) { t.Hosts = append(t.Hosts, d.host(n, path)) })
 		},
 		"upstreams": func(n *node, path string) {
 			d.list(n, path, func(n *node, path string) {

@@ -69,14 +69,16 @@ func (n *node) lookup(key string) *node {
 // find walks along a path such as tenants[1].name and gives the last node that
 // is there.
 func (n *node) find(path string) *node {
-	for _, part := range strings.FieldsFunc(path, func(r rune) bool { return r == '.' || r == '[' }) {
+	for path != "" {
+		var step string
+		step, path = cutStep(path)
 		var next *node
-		if index, isIndex := strings.CutSuffix(part, "]"); isIndex {
-			if i, err := strconv.Atoi(index); err == nil && i < len(n.items) {
+		if i, err := strconv.Atoi(step); err == nil && n.kind == kindList {
+			if i < len(n.items) {
 				next = n.items[i]
 			}
 		} else {
-			next = n.lookup(part)
+			next = n.lookup(step)
 		}
 		if next == nil {
 			return n
@@ -84,6 +86,26 @@ func (n *node) find(path string) *node {
 		n = next
 	}
 	return n
+}
+
+// cutStep splits off the first step of a path that join made: a key, which may be
+// quoted, or an index.
+func cutStep(path string) (step, rest string) {
+	path = strings.TrimPrefix(path, ".")
+	index, bracket := strings.CutPrefix(path, "[")
+	if !bracket {
+		end := strings.IndexAny(path, ".[")
+		if end < 0 {
+			end = len(path)
+		}
+		return path[:end], path[end:]
+	}
+	if quoted, err := strconv.QuotedPrefix(index); err == nil {
+		step, _ = strconv.Unquote(quoted)
+		return step, strings.TrimPrefix(index[len(quoted):], "]")
+	}
+	step, rest, _ = strings.Cut(index, "]")
+	return step, rest
 }
 
 // set puts value at a path of keys, and makes the mappings that lead there where

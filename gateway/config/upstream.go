@@ -22,6 +22,9 @@ func (d *decoder) upstream(n *node, path string) tenant.Upstream {
 		"description":    d.str(&u.Description),
 		"tags":           d.strs(&u.Tags),
 		"forwardHeaders": d.strs(&u.ForwardHeaders),
+		"auth":           d.credential(&u.Auth),
+		"pinning":        d.str((*string)(&u.Pinning)),
+		"pins":           d.pins(&u.Pins),
 		"inFlight":       d.count(&u.InFlight),
 		"limits": func(n *node, path string) {
 			d.object(n, path, fields{

@@ -1,33 +1,14 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/causeway-mcp/causeway/federation/tenant"
 )
 
 // isOpen tells whether anybody who reaches a tenant may use it.
 func isOpen(t *tenant.Tenant) bool { return t.Auth.Mode == "" || t.Auth.Mode == tenant.AuthNone }
-
-// auth checks who may use a tenant, as a registry does.
-func (v *checker) auth(path string, t *tenant.Tenant, c *Config) {
-	var faults tenant.Faults
-	if errors.As(tenant.ValidateAuth(&t.Auth), &faults) {
-		for _, f := range faults {
-			message := f.Message
-			if strings.HasSuffix(f.Path, ".clientSecret") {
-				message = "must be a reference: either {env: NAME} or {file: path}"
-			}
-			v.fault(path+"."+f.Path, "%s", message)
-		}
-	}
-	if t.Auth.Mode == tenant.AuthOAuth && c.PublicURL == "" {
-		v.fault(path+".mode", "oauth needs publicURL: access tokens are for a resource below it")
-	}
-}
 
 // Warnings tells what is valid and most likely not what was meant.
 func (c *Config) Warnings() Faults {
@@ -61,21 +42,56 @@ func (c *Config) Warnings() Faults {
 // a running gateway reads them each time it uses them. lookupEnv is os.LookupEnv or
 // nil. The error is Faults, which show no value.
 func (c *Config) CheckIssuers(lookupEnv func(string) (string, bool)) error {
-	var faults Faults
+	there := presence{lookupEnv: lookupEnv}
 	for i, t := range c.Tenants {
 		for j := range t.Auth.Issuers {
-			in := t.Auth.Issuers[j].Introspection
-			if in == nil {
-				continue
+			is, path := &t.Auth.Issuers[j], fmt.Sprintf("tenants[%d].auth.issuers[%d]", i, j)
+			if is.Introspection != nil {
+				there.look(path+".introspection.clientSecret", is.Introspection.ClientSecret)
 			}
-			if _, err := (Secret{Env: in.ClientSecret.Env, File: in.ClientSecret.File}).Value(lookupEnv); err != nil {
-				path := fmt.Sprintf("tenants[%d].auth.issuers[%d].introspection.clientSecret", i, j)
-				faults = append(faults, Fault{Path: path, Message: err.Error()})
+			if is.Login != nil {
+				there.look(path+".login.clientSecret", is.Login.ClientSecret)
 			}
 		}
 	}
-	if len(faults) > 0 {
-		return faults
+	return there.err()
+}
+
+// CheckCredentials is CheckIssuers for tenants[].upstreams[].auth.
+func (c *Config) CheckCredentials(lookupEnv func(string) (string, bool)) error {
+	there := presence{lookupEnv: lookupEnv}
+	for i, t := range c.Tenants {
+		for j := range t.Upstreams {
+			auth, path := &t.Upstreams[j].Auth, fmt.Sprintf("tenants[%d].upstreams[%d].auth", i, j)
+			there.look(path+".token", auth.Token)
+			there.look(path+".clientSecret", auth.ClientSecret)
+			for _, h := range auth.Headers {
+				there.look(join(path+".headers", h.Name), h.Value)
+			}
+		}
+	}
+	return there.err()
+}
+
+// presence looks whether secrets are there.
+type presence struct {
+	lookupEnv func(string) (string, bool)
+	faults    Faults
+}
+
+// look looks for the secret that the key at path refers to, if any.
+func (p *presence) look(path string, s tenant.Secret) {
+	if s.IsZero() {
+		return
+	}
+	if _, err := (Secret{Env: s.Env, File: s.File}).Value(p.lookupEnv); err != nil {
+		p.faults = append(p.faults, Fault{Path: path, Message: err.Error()})
+	}
+}
+
+func (p *presence) err() error {
+	if len(p.faults) > 0 {
+		return p.faults
 	}
 	return nil
 }

@@ -2,105 +2,172 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/causeway-mcp/causeway/federation/policy"
 	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/upstream"
 )
 
+// tenants checks each tenant as a registry does, and what only the whole file tells.
 func (v *checker) tenants(c *Config) {
 	first := make(map[string]int, len(c.Tenants))
 	for i, t := range c.Tenants {
 		path := fmt.Sprintf("tenants[%d]", i)
-		if j, double := first[t.Name]; t.Name == "" {
-			v.fault(path+".name", "is required")
-		} else if !isTenantName(t.Name) {
-			v.fault(path+".name", "%q must match ^[a-z0-9][a-z0-9-]{0,62}$", t.Name)
-		} else if double {
+		v.tenant(path, t, c)
+		if j, double := first[t.Name]; double && t.Name != "" {
 			v.fault(path+".name", "%q is the name of tenants[%d] too", t.Name, j)
 		} else {
 			first[t.Name] = i
 		}
-		if t.Separator != "_" && t.Separator != "__" {
-			v.fault(path+".separator", `%q must be "_" or "__"`, t.Separator)
+	}
+	v.hosts(c)
+}
+
+// tenant checks the tenant at path.
+func (v *checker) tenant(path string, t *tenant.Tenant, c *Config) {
+	before := len(v.faults)
+	for _, f := range faultsOf(tenant.Validate(filed(t))) {
+		at, message := inFile(t, f)
+		v.fault(path+"."+at, "%s", message)
+	}
+	if t.Auth.Mode == tenant.AuthOAuth && c.PublicURL == "" {
+		v.fault(path+".auth.mode", "oauth needs publicURL: access tokens are for a resource below it")
+	}
+	for i := range t.Upstreams {
+		own := t.Upstreams[i].Timeouts
+		if own.Call > 0 && own.CallMax > 0 {
+			continue // which was checked
 		}
-		if t.PageSize > maxPageSize {
-			v.fault(path+".pageSize", "%d must be at most %d", t.PageSize, maxPageSize)
-		}
-		v.auth(path+".auth", t, c)
-		for _, f := range t.Discovery.Check() {
-			v.fault(path+".discovery."+f.Path, "%s", f.Message)
-		}
-		aliases := make(map[string]int, len(t.Upstreams))
-		for j := range t.Upstreams {
-			v.upstream(fmt.Sprintf("%s.upstreams[%d]", path, j), &t.Upstreams[j], j, aliases, c)
+		v.callTimes(fmt.Sprintf("%s.upstreams[%d].timeouts", path, i), own.Call, own.CallMax,
+			cmp.Or(c.Timeouts.Call, upstream.DefaultCallTimeout), cmp.Or(c.Timeouts.CallMax, upstream.DefaultCallMax))
+	}
+	consequence := v.faults[before:].related()
+	for _, f := range faultsOf(checkPolicy(t)) {
+		if at := path + "." + f.Path; !consequence(at) {
+			v.fault(at, "%s", f.Message)
 		}
 	}
 }
 
-// isTenantName tells whether s matches ^[a-z0-9][a-z0-9-]{0,62}$.
-func isTenantName(s string) bool { return matches(s, 63, true, "-") && s[0] != '-' }
-
-// isAlias tells whether s matches ^[a-z][a-z0-9]{0,19}$.
-func isAlias(s string) bool { return matches(s, 20, true, "") && s[0] >= 'a' }
-
-// isReserved tells whether an alias would collide with the gateway's own tool
-// names, or make URI schemes (alias+scheme) that mean something elsewhere.
-func isReserved(alias string) bool {
-	return slices.Contains([]string{"search", "call", "get", "list", "git", "svn", "hg", "bzr"}, alias)
-}
-
-// upstream checks the upstream with that index; aliases are those of the ones
-// before it.
-func (v *checker) upstream(path string, u *tenant.Upstream, index int, aliases map[string]int, c *Config) {
-	if j, double := aliases[u.Alias]; u.Alias == "" {
-		v.fault(path+".alias", "is required")
-	} else if !isAlias(u.Alias) {
-		v.fault(path+".alias", "%q must match ^[a-z][a-z0-9]{0,19}$", u.Alias)
-	} else if isReserved(u.Alias) {
-		v.fault(path+".alias", "%q is reserved", u.Alias)
-	} else if double {
-		v.fault(path+".alias", "%q is the alias of upstreams[%d] too", u.Alias, j)
-	} else {
-		aliases[u.Alias] = index
-	}
-	v.reach(path, u)
-	if u.Prefix != tenant.PrefixAlias && u.Prefix != tenant.PrefixNone {
-		v.fault(path+".prefix", "%q must be alias or none", u.Prefix)
-	}
-	for i, tag := range u.Tags {
-		at := fmt.Sprintf("%s.tags[%d]", path, i)
-		if !matches(tag, 63, false, "._:/-") {
-			v.fault(at, "%q must match ^[A-Za-z0-9._:/-]{1,63}$", tag)
-		} else if slices.Contains(u.Tags[:i], tag) {
-			v.fault(at, "%q is there twice", tag)
+// CheckPolicies tells what is wrong with the expressions of policies and toolsets that
+// are to be registered, which registries do not look at: whoever writes one has to ask.
+// The error is tenant.Faults with paths such as tenants[0].policy.rules[1].when.
+func CheckPolicies(tenants []*tenant.Tenant) error {
+	var faults tenant.Faults
+	for i, t := range tenants {
+		for _, f := range faultsOf(checkPolicy(t)) {
+			f.Path = fmt.Sprintf("tenants[%d].%s", i, f.Path)
+			faults = append(faults, f)
 		}
 	}
-	for i, name := range u.ForwardHeaders {
-		v.forwardHeader(fmt.Sprintf("%s.forwardHeaders[%d]", path, i), name)
+	if len(faults) > 0 {
+		return faults
 	}
-	v.callTimes(path+".timeouts", u.Timeouts.Call, u.Timeouts.CallMax,
-		cmp.Or(c.Timeouts.Call, upstream.DefaultCallTimeout), cmp.Or(c.Timeouts.CallMax, upstream.DefaultCallMax))
+	return nil
 }
 
-// upstreamURL checks the URL of an upstream. Messages do not show it where it
-// may hold a password.
-func (v *checker) upstreamURL(path, s string) {
-	u, err := url.Parse(s)
+func checkPolicy(t *tenant.Tenant) error {
+	_, err := policy.Compile(t)
+	return err
+}
+
+// faultsOf gives the faults of an error; none of nil.
+func faultsOf(err error) tenant.Faults {
+	var faults tenant.Faults
+	if err != nil && !errors.As(err, &faults) {
+		faults = tenant.Faults{{Message: err.Error()}}
+	}
+	return faults
+}
+
+// filed gives a copy of a tenant that says who keeps it.
+func filed(t *tenant.Tenant) *tenant.Tenant {
+	t = new(*t)
+	t.ManagedBy = tenant.ManagedByFile
+	t.Upstreams = slices.Clone(t.Upstreams)
+	for i := range t.Upstreams {
+		t.Upstreams[i].ManagedBy = tenant.ManagedByFile
+	}
+	return t
+}
+
+// inFile puts a fault of a tenant into the words of the file, where some things have
+// other places than in a registration.
+func inFile(t *tenant.Tenant, f tenant.Fault) (path, message string) {
+	i, at, ok := element(f.Path, "upstreams")
+	if !ok {
+		return f.Path, f.Message
+	}
+	u, message := &t.Upstreams[i], f.Message
 	switch {
-	case s == "":
-		v.fault(path, "is required, or command in its place")
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || !validHost(u):
-		v.fault(path, "must be an http or https URL such as http://127.0.0.1:7001/mcp")
-	case u.User != nil:
-		v.fault(path, "must not hold a user or password")
-	case u.Fragment != "" || strings.Contains(s, "#"):
-		v.fault(path, "must not have a fragment")
+	case at == "url" && u.URL == "":
+		message = "is required, or command in its place"
+	case at == "process":
+		at, message = "command", "command, env and dir are for an upstream without a url"
+	case strings.HasPrefix(at, "process."):
+		at = strings.TrimPrefix(at, "process.")
+		if j, _, ok := element(at, "env"); ok {
+			at = join("env", u.Process.Env[j].Name)
+		}
+	case strings.HasPrefix(at, "sessions."):
+		at = sessionKey(strings.TrimPrefix(at, "sessions."))
+	default:
+		if j, _, ok := element(at, "auth.headers"); ok {
+			at = join("auth.headers", u.Auth.Headers[j].Name)
+		}
+	}
+	return fmt.Sprintf("upstreams[%d].%s", i, at), message
+}
+
+// element splits the path of something in an element of a list.
+func element(path, list string) (index int, rest string, ok bool) {
+	rest, ok = strings.CutPrefix(path, list+"[")
+	if !ok {
+		return 0, "", false
+	}
+	number, rest, ok := strings.Cut(rest, "].")
+	index, err := strconv.Atoi(number)
+	return index, rest, ok && err == nil
+}
+
+// sessionKey gives the key of a field of tenant.Sessions.
+func sessionKey(field string) string {
+	switch field {
+	case "max":
+		field = "sessions"
+	case "idle":
+		field = "sessionIdle"
+	}
+	return "limits." + field
+}
+
+// hosts checks that each host name leads to one tenant.
+func (v *checker) hosts(c *Config) {
+	public := ""
+	if u, err := url.Parse(c.PublicURL); err == nil {
+		public = strings.ToLower(u.Hostname())
+	}
+	first := map[string]int{}
+	for i, t := range c.Tenants {
+		for k, h := range t.Hosts {
+			path := fmt.Sprintf("tenants[%d].hosts[%d].name", i, k)
+			switch j, there := first[h.Name]; {
+			case h.Name == "":
+			case h.Name == public:
+				v.fault(path, "%q is the host of publicURL, which leads to all tenants", h.Name)
+			case !there:
+				first[h.Name] = i
+			case j != i:
+				v.fault(path, "%q is a name of tenants[%d] too", h.Name, j)
+			}
+		}
 	}
 }
 
@@ -116,29 +183,4 @@ func (v *checker) callTimes(path string, call, callMax, defaultCall, defaultMax 
 		}
 		v.fault(key, "call (%s) must not be longer than callMax (%s)", silent, most)
 	}
-}
-
-func (v *checker) forwardHeader(path, name string) {
-	if !matches(name, 256, false, "!#$%&'*+-.^_`|~") {
-		v.fault(path, "%q is not a header name", name)
-	} else if !mayForward(http.CanonicalHeaderKey(name)) {
-		v.fault(path, "%q is made anew by the gateway and cannot be forwarded", name)
-	}
-}
-
-// mayForward tells whether a request header, in canonical form, may pass through
-// to an upstream. Those that belong to one hop (RFC 9110, 7.6.1; basic/transports/
-// streamable-http), carry the client's credentials or tell where it came from may
-// not.
-func mayForward(name string) bool {
-	for _, prefix := range []string{"Mcp-", "Proxy-", "X-Forwarded-", "Sec-", "Content-", "If-", "Access-Control-"} {
-		if strings.HasPrefix(name, prefix) {
-			return false
-		}
-	}
-	return !slices.Contains([]string{
-		"Accept", "Accept-Encoding", "Authorization", "Baggage", "Connection", "Cookie", "Cookie2", "Date",
-		"Expect", "Forwarded", "Host", "Keep-Alive", "Last-Event-Id", "Origin", "Range", "Referer", "Set-Cookie",
-		"Te", "Traceparent", "Tracestate", "Trailer", "Transfer-Encoding", "Upgrade", "Via", "X-Real-Ip",
-	}, name)
 }
