@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"mime"
+	"net/http"
 	"strings"
 	"time"
 
@@ -32,6 +33,9 @@ func (r *Response) begin(ctx context.Context) *fault {
 	}
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	r.timer = time.AfterFunc(r.limit(), func() { r.cancel(errDeadline) })
+	if f := r.identify(ctx); f != nil {
+		return r.fail(f)
+	}
 	if !r.req.Listen {
 		if f := r.enter(ctx); f != nil {
 			return r.fail(f)
@@ -84,8 +88,29 @@ func (r *Response) enter(ctx context.Context) *fault {
 	}
 }
 
-// attempt sends the request once. A nil fault means that r.read can be called.
+// attempt sends the request once, and once more where the server refuses what it is
+// shown of who calls and there is something else to show. A nil fault means that
+// r.read can be called.
 func (r *Response) attempt(ctx context.Context) *fault {
+	for {
+		if f := r.post(ctx); f != nil {
+			return f
+		}
+		if r.source == nil || !refuses(r.status) {
+			return r.head()
+		}
+		again, f := r.reshow(ctx)
+		if f != nil {
+			return f
+		}
+		if !again {
+			return r.head()
+		}
+	}
+}
+
+// post makes one HTTP request.
+func (r *Response) post(ctx context.Context) *fault {
 	c := r.client
 	transport := c.listens
 	if !r.req.Listen {
@@ -104,7 +129,7 @@ func (r *Response) attempt(ctx context.Context) *fault {
 		return r.unanswered(ctx, err)
 	}
 	r.resp, r.status = resp, resp.StatusCode
-	return r.head()
+	return nil
 }
 
 // head looks at the header of the answer.
@@ -113,6 +138,10 @@ func (r *Response) head() *fault {
 	coding := r.resp.Header.Get("Content-Encoding") // net/http has taken a gzip away that it decodes
 	foreign := coding != "" && !strings.EqualFold(coding, "identity")
 	switch {
+	case r.source != nil && r.status == http.StatusUnauthorized:
+		// It is about the gateway, whatever it says to whom.
+		r.drain = true
+		return r.badStatus()
 	case r.status >= 400 && kind == "application/json" && !foreign:
 		return nil
 	case r.status >= 300 || r.status < 200:

@@ -37,8 +37,11 @@ type auto struct {
 	mu      sync.Mutex
 	closed  bool
 	doers   [ways]closer // those that were made
-	run     *probing     // under way; nil for none
 	doubted time.Time    // when a doubt was last looked into
+	// runs are the probes under way, by what they show of who asks: what one user is
+	// told, a link for him to follow perhaps, is nothing to another, and nobody waits
+	// for another's credentials.
+	runs map[CredentialSource]*probing
 }
 
 var _ closer = (*auto)(nil)
@@ -51,13 +54,14 @@ type choice struct {
 
 // probing is one attempt to find out, which all wait for who want to know.
 type probing struct {
-	done   chan struct{}
-	choice *choice // nil when nothing fits
-	err    error   // why
+	done    chan struct{}
+	doubted *choice // what was believed when it began, and no longer
+	choice  *choice // nil when nothing fits
+	err     error   // why
 }
 
 func newAuto(conf Config, log *slog.Logger, makers [ways]func() closer) *auto {
-	a := &auto{conf: conf, log: log, make: makers, pause: doubtPause, patience: ProbeTimeout}
+	a := &auto{conf: conf, log: log, make: makers, pause: doubtPause, patience: ProbeTimeout, runs: map[CredentialSource]*probing{}}
 	//nolint:gosec // the cancel function is kept and called by Close
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	return a
@@ -147,7 +151,8 @@ func (a *auto) Do(ctx context.Context, req *Request) (Answer, error) {
 }
 
 // find gives the way that fits, asking the server where that is not known or no
-// longer believed. Whoever asks at the same time waits for the same probe.
+// longer believed. Whoever asks at the same time with the same credentials waits for
+// the same probe.
 func (a *auto) find(ctx context.Context, req *Request, doubted *choice) (*choice, error) {
 	limit := a.conf.CallTimeout
 	if req.Timeout > 0 {
@@ -161,10 +166,13 @@ func (a *auto) find(ctx context.Context, req *Request, doubted *choice) (*choice
 	}
 	select {
 	case <-run.done:
-		if run.choice == nil {
-			return nil, run.err
+		if run.choice != nil {
+			return run.choice, nil
 		}
-		return run.choice, nil
+		if c := a.current.Load(); c != nil && c != doubted {
+			return c, nil // another probe has found it
+		}
+		return nil, run.err
 	case <-ctx.Done():
 	}
 	class := ClassCanceled
@@ -187,19 +195,23 @@ func (a *auto) start(req *Request, doubted *choice) (*probing, *choice, error) {
 	if c := a.current.Load(); c != nil && c != doubted {
 		return nil, c, nil
 	}
-	if a.run != nil {
-		return a.run, nil, nil
+	source := a.conf.source(req)
+	if run := a.runs[source]; run != nil {
+		return run, nil, nil
 	}
-	run := &probing{done: make(chan struct{})}
-	a.run = run
+	run := &probing{done: make(chan struct{}), doubted: doubted}
+	a.runs[source] = run
 	// The request may be gone before the probe ends.
-	template := &Request{Header: req.Header, Principal: req.Principal, Session: req.Session, Body: mcp.GetBuffer(len(req.Body.B))}
+	template := &Request{
+		Header: req.Header, Principal: req.Principal, Session: req.Session, Credentials: req.Credentials,
+		Body: mcp.GetBuffer(len(req.Body.B)),
+	}
 	template.Body.B = append(template.Body.B, req.Body.B...)
 	a.work.Go(func() {
 		defer template.Body.Release()
 		a.search(run, template)
 		a.mu.Lock()
-		a.run = nil
+		delete(a.runs, source)
 		a.mu.Unlock()
 		close(run.done)
 	})
@@ -212,6 +224,10 @@ func (a *auto) search(run *probing, template *Request) {
 	for w := range ways {
 		if a.make[w] == nil || w == waySSE && !allSSE {
 			continue
+		}
+		if c := a.current.Load(); c != nil && c != run.doubted {
+			run.choice = c // another probe has found it
+			return
 		}
 		found, err := a.probe(a.ctx, w, template)
 		switch found {
@@ -237,7 +253,7 @@ func (a *auto) search(run *probing, template *Request) {
 		}
 	}
 	// The server was reached and speaks neither era.
-	a.current.Store(nil)
+	a.forget(run.doubted)
 }
 
 // remember keeps what was found for this process.

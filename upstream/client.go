@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -168,7 +167,7 @@ func (c *Client) request(ctx context.Context, r *Response) *http.Request {
 	template := http.Request{
 		Method: http.MethodPost, URL: c.url, Host: c.url.Host,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header:        c.header(ctx, &r.req, r.version),
+		Header:        c.header(ctx, &r.req, r.version, r.lines),
 		Body:          r.payload.reader(),
 		ContentLength: int64(len(r.payload.data)),
 	}
@@ -178,14 +177,11 @@ func (c *Client) request(ctx context.Context, r *Response) *http.Request {
 }
 
 // header makes the header of a request
-// (2026-07-28, basic/transports/streamable-http, Request Metadata).
-func (c *Client) header(ctx context.Context, req *Request, version string) http.Header {
-	h := make(http.Header, 8+len(req.Params)+len(req.Header))
-	for name, values := range req.Header {
-		if mayPass(name) {
-			h[passAs(name)] = values
-		}
-	}
+// (2026-07-28, basic/transports/streamable-http, Request Metadata). lines are those of
+// the request's source.
+func (c *Client) header(ctx context.Context, req *Request, version string, lines http.Header) http.Header {
+	h := make(http.Header, 8+len(req.Params)+len(req.Header)+len(lines))
+	passHeader(h, req.Header, true)
 	for _, p := range req.Params {
 		h.Set(p.Name, p.Value)
 	}
@@ -202,30 +198,8 @@ func (c *Client) header(ctx context.Context, req *Request, version string) http.
 		h[mcp.HeaderName] = line[2:3:3]
 	}
 	injectTrace(ctx, h)
+	showLines(h, lines)
 	return h
-}
-
-// mayPass tells whether a header that the caller wants to send is his to send.
-// What the connection owns, what the gateway derives and what authorizes the
-// client towards the gateway is not, whatever an upstream's configuration names.
-func mayPass(name string) bool {
-	switch name {
-	case "Authorization", "Cookie", "Proxy-Authorization", "Proxy-Connection", "Connection", "Keep-Alive",
-		"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Expect", "Host", "Content-Length", "Content-Encoding",
-		"Accept-Encoding", "Last-Event-Id", "Range", "Traceparent", "Tracestate":
-		return false
-	}
-	return !strings.HasPrefix(name, "Mcp-") || strings.HasPrefix(name, mcp.HeaderParamPrefix)
-}
-
-// passAs gives the spelling of a header that is passed on. net/http repeats a
-// POST with one of these headers when a connection broke, but recognises them
-// only in their canonical form; whether to repeat is for the guard to say.
-func passAs(name string) string {
-	if name == "Idempotency-Key" || name == "X-Idempotency-Key" {
-		return strings.ToLower(name)
-	}
-	return name
 }
 
 // usable tells why no request can be sent at all.

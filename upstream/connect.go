@@ -41,7 +41,9 @@ func Connect(conf Config, transports *egress.Transports, deps Deps) Doer {
 func newLegacySSE(conf Config, transports *egress.Transports, deps Deps) *Legacy {
 	settings := conf.egress()
 	var server *sseServer
-	l := NewLegacy(conf, func(ctx context.Context, in incoming) (link, error) { return server.open(ctx, in) }, deps)
+	l := NewLegacy(conf, func(ctx context.Context, in incoming, source CredentialSource) (link, error) {
+		return server.open(ctx, in, source)
+	}, deps)
 	deps.Logger = l.log
 	server = newSSEServer(&l.conf, transports.Calls(settings), transports.Listens(settings), deps)
 	l.shut = server.close

@@ -28,6 +28,7 @@ type fault struct {
 	slow    bool // of ClassConnect: the connection was not made in time
 	blocked bool // of ClassConnect: the address may not be reached, also not later
 	callers bool // of ClassTimeout: it was the caller's own deadline
+	unshown bool // of ClassUnauthorized: the source of credentials failed, and not the server
 }
 
 func (r *Response) failure(class Class, err error) *fault {

@@ -60,7 +60,7 @@ func (g *guard) enter(ctx context.Context) error {
 	if g.slots.TryAcquire(1) {
 		return nil
 	}
-	if g.breaker.State() == gobreaker.StateOpen {
+	if g.isOpen() {
 		return gobreaker.ErrOpenState
 	}
 	wait, cancel := context.WithTimeoutCause(ctx, g.wait, errBusy)
@@ -70,6 +70,9 @@ func (g *guard) enter(ctx context.Context) error {
 	}
 	return nil
 }
+
+// isOpen tells whether no request would be let through.
+func (g *guard) isOpen() bool { return g.breaker.State() == gobreaker.StateOpen }
 
 var errBusy = errors.New("too many requests are under way")
 
@@ -146,6 +149,9 @@ func (t *ticket) report(err error) bool {
 func verdict(f *fault) error {
 	if f == nil {
 		return nil
+	}
+	if f.unshown {
+		return errNoVerdict
 	}
 	switch f.Class {
 	case ClassConnect, ClassInterrupted, ClassProtocol:

@@ -71,7 +71,7 @@ func refusedByModern(code int) bool {
 func (a *auto) mayDoubt(c *choice) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.run != nil || a.current.Load() != c {
+	if len(a.runs) > 0 || a.current.Load() != c {
 		return true
 	}
 	if now := time.Now(); now.Sub(a.doubted) >= a.pause {

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -51,11 +50,11 @@ func newHTTPServer(conf *Config, calls, listens pool, deps Deps) *httpServer {
 }
 
 // open is a linkMaker.
-func (s *httpServer) open(_ context.Context, in incoming) (link, error) {
+func (s *httpServer) open(_ context.Context, in incoming, source CredentialSource) (link, error) {
 	if s.bad != nil {
 		return nil, linkFailure(ClassConnect, true, fmt.Errorf("configuration: %w", s.bad))
 	}
-	return &httpLink{server: s, in: in}, nil
+	return &httpLink{server: s, in: in, source: source}, nil
 }
 
 // close gives the idle connections back.
@@ -68,6 +67,7 @@ func (s *httpServer) close() {
 type httpLink struct {
 	server *httpServer
 	in     incoming
+	source CredentialSource // may be nil
 
 	// Both are set while initialize is the only message under way.
 	session []string // the value of Mcp-Session-Id; nil when the server gave none
@@ -163,16 +163,18 @@ type httpMessage struct {
 	lastID string      // the last event id, of a GET; empty for none
 }
 
-// send makes one HTTP request.
+// send makes one HTTP request, with what shows the server who calls.
 func (h *httpLink) send(ctx context.Context, p pool, m httpMessage) (*http.Response, error) {
+	return exchange(ctx, h.source, func(lines http.Header) (*http.Response, error) {
+		return h.trip(ctx, p, m, lines)
+	})
+}
+
+// trip makes one HTTP request with the lines of a source.
+func (h *httpLink) trip(ctx context.Context, p pool, m httpMessage, lines http.Header) (*http.Response, error) {
 	s := h.server
-	header := make(http.Header, 7+len(m.more))
-	for name, values := range m.more {
-		// The Mcp-* headers are those of the modern revision.
-		if mayPass(name) && !strings.HasPrefix(name, "Mcp-") {
-			header[passAs(name)] = values
-		}
-	}
+	header := make(http.Header, 7+len(m.more)+len(lines))
+	passHeader(header, m.more, false)
 	header["User-Agent"] = s.fixed.userAgent
 	if h.session != nil {
 		header[mcp.HeaderSessionID] = h.session
@@ -199,6 +201,7 @@ func (h *httpLink) send(ctx context.Context, p pool, m httpMessage) (*http.Respo
 		}
 	}
 	injectTrace(ctx, header)
+	showLines(header, lines)
 	resp, err := p.RoundTrip(template.WithContext(ctx))
 	if err != nil {
 		return nil, unsentOr(ctx, err)
@@ -227,7 +230,9 @@ func (h *httpLink) refusal(resp *http.Response, x *httpExchange) error {
 	if err == nil {
 		text = buf.B
 	}
-	if x != nil && err == nil && x.answers(text) {
+	// With a source, a 401 is about the gateway, whatever it says to whom.
+	ours := h.source != nil && resp.StatusCode == http.StatusUnauthorized
+	if x != nil && err == nil && !ours && x.answers(text) {
 		if err := x.deliver(buf); err != io.EOF {
 			return err
 		}

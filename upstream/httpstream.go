@@ -168,6 +168,9 @@ func (x *httpExchange) reopen(lastID string, retry time.Duration) error {
 		if failures++; failures == maxReconnects || !errors.As(err, &le) || le.fault.Class == ClassStatus && le.fault.status < 500 {
 			return err
 		}
+		if le.fault.Class == ClassUnauthorized && x.link.source != nil {
+			return err // the source has nothing else to show
+		}
 	}
 }
 

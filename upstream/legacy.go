@@ -18,7 +18,7 @@ import (
 
 // Legacy sends requests to a server of the handshake era: it takes and gives
 // messages of the modern era and translates between the two. It keeps sessions
-// with the server, which no two users share, and the calls in them that wait for
+// with the server, which no two users and no two sources of credentials share, and the calls in them that wait for
 // a user's answer. It is safe for use by several goroutines.
 type Legacy struct {
 	conf    Config
@@ -49,7 +49,8 @@ var _ Doer = (*Legacy)(nil)
 // sessionKey is what makes two requests go to one session.
 type sessionKey struct {
 	owner
-	caps [sha256.Size]byte
+	caps   [sha256.Size]byte
+	source CredentialSource // itself, and not what it gives: a server may bind a session to whom it was shown
 }
 
 // NewLegacy makes a client of a handshake server that is reached over links.
@@ -84,7 +85,9 @@ func NewLegacyHTTP(conf Config, transports *egress.Transports, deps Deps) *Legac
 
 func newLegacyHTTP(conf Config, calls, listens pool, deps Deps) *Legacy {
 	var server *httpServer
-	l := NewLegacy(conf, func(ctx context.Context, in incoming) (link, error) { return server.open(ctx, in) }, deps)
+	l := NewLegacy(conf, func(ctx context.Context, in incoming, source CredentialSource) (link, error) {
+		return server.open(ctx, in, source)
+	}, deps)
 	deps.Logger = l.log
 	server = newHTTPServer(&l.conf, calls, listens, deps)
 	l.shut = server.close

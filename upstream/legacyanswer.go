@@ -87,6 +87,7 @@ func (a *legacyAnswer) prepare(ctx context.Context, body *mcp.Buffer) *fault {
 		a.key.owner = owner{a.req.Principal, a.req.Session}
 	}
 	a.key.caps = a.caps.digest
+	a.key.source = l.conf.source(&a.req)
 	a.level = req.Meta.LogLevel.Value
 	if a.req.Listen {
 		a.filter = slices.Clone(req.Notifications.In(req.Raw))
@@ -141,7 +142,7 @@ func (a *legacyAnswer) read() (*mcp.Message, *fault) {
 		it, err := a.flight.take(a.ctx)
 		a.wait(start)
 		if err != nil {
-			f := a.legacy.failure(a.req.Method, err)
+			f := a.legacy.failure(a.req.Method, a.flight.session.blame(err))
 			if a.task == taskRuns {
 				f.Retryable, f.unsent = false, false // what was not sent is not the call
 			}

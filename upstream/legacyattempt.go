@@ -27,6 +27,9 @@ func (a *legacyAnswer) begin() *fault {
 	}
 	cancel := a.cancel
 	a.timer = time.AfterFunc(a.limit(), func() { cancel(errDeadline) })
+	if f := a.identify(a.ctx); f != nil {
+		return f
+	}
 	if f := a.enter(); f != nil {
 		return f
 	}

@@ -44,9 +44,16 @@ func (l *Legacy) listen(ctx context.Context, a *legacyAnswer) (Answer, error) {
 	n := &legacyListener{answer: a, wake: make(chan struct{}, 1)}
 	wait, cancel := context.WithTimeoutCause(a.ctx, l.conf.CallTimeout, errDeadline)
 	defer cancel()
-	ack, err := n.open(wait)
-	if err != nil {
-		f := a.fail(l.failure(mcp.MethodListen, err))
+	f := a.identify(wait)
+	var ack []byte
+	if f == nil {
+		var err error
+		if ack, err = n.open(wait); err != nil {
+			f = l.failure(mcp.MethodListen, err)
+		}
+	}
+	if f != nil {
+		a.fail(f)
 		n.Close()
 		return nil, &f.Error
 	}

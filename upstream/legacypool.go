@@ -23,8 +23,9 @@ func (l *Legacy) session(ctx context.Context, key sessionKey, caps *clientCaps) 
 	select {
 	case <-s.ready:
 	case <-ctx.Done():
+		err := s.blame(context.Cause(ctx))
 		l.release(s)
-		return nil, context.Cause(ctx)
+		return nil, err
 	}
 	if s.failed != nil {
 		l.release(s)
@@ -49,6 +50,9 @@ func (l *Legacy) sessionOf(key sessionKey, caps *clientCaps) (*session, error) {
 	s := &session{
 		pool: l, key: key, caps: caps, holds: 2, // the caller's, and that of open
 		ready: make(chan struct{}), tells: make(chan struct{}, maxTells), flights: map[string]*flight{},
+	}
+	if key.source != nil {
+		s.source = &sessionSource{source: key.source}
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.stream.init(s)

@@ -29,6 +29,8 @@ type session struct {
 	pool *Legacy
 	key  sessionKey
 	caps *clientCaps // what it declares
+	// source shows the server whose session it is; nil where it is shown nobody.
+	source *sessionSource
 
 	ready  chan struct{} // closed when the rest is set
 	link   link
@@ -109,7 +111,11 @@ func (s *session) open() {
 
 // initialize opens the link and shakes hands (2025-11-25, basic/lifecycle).
 func (s *session) initialize(ctx context.Context) error {
-	l, err := s.pool.links(ctx, s)
+	var source CredentialSource
+	if s.source != nil {
+		source = s.source
+	}
+	l, err := s.pool.links(ctx, s, source)
 	if err != nil {
 		return fmt.Errorf("open the session: %w", err)
 	}

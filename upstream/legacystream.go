@@ -88,7 +88,9 @@ func (st *streamState) ensure(ctx context.Context) error {
 }
 
 // run keeps the stream of a session open that may be asked something, and that of
-// another one until it ends for the first time: its listeners open it again.
+// another one until it ends for the first time: its listeners open it again. Where
+// the source of credentials fails nobody may be there to do something about that, so
+// the next request of the session opens it.
 func (st *streamState) run() {
 	s := st.session
 	for pause := streamPauseLeast; ; pause = min(2*pause, streamPauseMost) {
@@ -100,7 +102,7 @@ func (st *streamState) run() {
 		if errors.Is(err, errNoSession) && st.knows() {
 			err = errNoStream
 		}
-		again := s.caps.asks() && !errors.Is(err, errNoStream) && !errors.Is(err, errNoSession) && s.ctx.Err() == nil
+		again := s.caps.asks() && !errors.Is(err, errNoStream) && !errors.Is(err, errNoSession) && !isUnshown(err) && s.ctx.Err() == nil
 		st.broke(err, again)
 		if !again {
 			return

@@ -46,8 +46,9 @@ type linkMeta struct {
 }
 
 // linkMaker opens a link for one new session. The context is that of opening it
-// only.
-type linkMaker func(ctx context.Context, in incoming) (link, error)
+// only. Each HTTP request of the link shows the server what the source gives, which is
+// nil where it is shown nobody.
+type linkMaker func(ctx context.Context, in incoming, source CredentialSource) (link, error)
 
 // incoming takes what a link receives outside of request. Its methods do not
 // block for long.

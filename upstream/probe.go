@@ -97,7 +97,7 @@ func (a *auto) question(template *Request) *Request {
 	id := fmt.Appendf(nil, `"probe-%d"`, a.asked.Add(1))
 	req := &Request{
 		Method: mcp.MethodDiscover, ID: id, Header: template.Header, Timeout: a.patience,
-		Principal: template.Principal, Session: template.Session,
+		Principal: template.Principal, Session: template.Session, Credentials: template.Credentials,
 	}
 	var info, capabilities []byte
 	// What cannot be read is the business of whoever made it.

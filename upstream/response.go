@@ -42,6 +42,9 @@ type Response struct {
 	timer  *time.Timer // cancels the request; nil before it began
 	span   trace.Span  // may be nil
 
+	source CredentialSource // nil where the server is shown nobody
+	lines  http.Header      // of the source; not changed
+
 	http   *http.Request // of the latest attempt
 	resp   *http.Response
 	ticket *ticket
@@ -53,6 +56,7 @@ type Response struct {
 	entered      bool         // holds a slot
 	sent         bool         // an attempt was made
 	retried      bool
+	reshown      bool // the server has refused lines of the source, and got others
 	renegotiated bool
 	delivered    bool // a message was handed out
 	final        bool // the final message was read

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -43,13 +43,13 @@ func (s *sseServer) close() {
 
 // open is a linkMaker: it opens the stream that carries all messages of the
 // server, and waits for the event that says where ours go.
-func (s *sseServer) open(ctx context.Context, in incoming) (link, error) {
+func (s *sseServer) open(ctx context.Context, in incoming, source CredentialSource) (link, error) {
 	if s.bad != nil {
 		return nil, linkFailure(ClassConnect, true, fmt.Errorf("configuration: %w", s.bad))
 	}
 	transport := sdk.SSEClientTransport{
 		Endpoint:     s.url.String(),
-		HTTPClient:   &http.Client{Transport: s},
+		HTTPClient:   &http.Client{Transport: &sseTrips{s, source}},
 		MaxEventSize: int(s.conf.MaxMessage) + 1<<10, // with the names of its fields
 	}
 	stream, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -83,46 +83,77 @@ func sseFailure(ctx context.Context, err error) error {
 	if err == io.EOF {
 		return linkFailure(ClassConnect, true, errors.New("the session's stream has ended"))
 	}
+	if where, ok := errors.AsType[*url.Error](err); ok {
+		err = where.Err // the address is the server's, with what it may hold
+	}
 	return linkFailure(ClassProtocol, false, err)
+}
+
+// sseTrips makes the HTTP requests of one session.
+type sseTrips struct {
+	*sseServer
+	source CredentialSource // may be nil
 }
 
 // RoundTrip implements http.RoundTripper for the transport: it chooses the
 // connection and sets the header, and makes an error of each answer that is none
 // of the transport's.
-func (s *sseServer) RoundTrip(req *http.Request) (*http.Response, error) {
+func (s *sseTrips) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Body != nil {
+		defer req.Body.Close()
+	}
 	if req.URL.Scheme != s.url.Scheme || req.URL.Host != s.url.Host {
 		// The server says where messages go. They carry credentials, which are for
 		// the server that is configured.
 		return nil, linkFailure(ClassProtocol, true, errors.New("the endpoint for messages is on another server"))
 	}
-	header := req.Header.Clone()
-	if more, ok := req.Context().Value(sseHeader{}).(http.Header); ok {
-		for name, values := range more {
-			if mayPass(name) && !strings.HasPrefix(name, "Mcp-") {
-				header[passAs(name)] = values
-			}
+	resp, err := exchange(req.Context(), s.source, func(lines http.Header) (*http.Response, error) {
+		return s.trip(req, lines)
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case req.Method == http.MethodGet:
+		return streamOf(resp)
+	}
+	return accepted(resp)
+}
+
+// trip makes one HTTP request with the lines of a source.
+func (s *sseTrips) trip(req *http.Request, lines http.Header) (*http.Response, error) {
+	ctx := req.Context()
+	more, _ := ctx.Value(sseHeader{}).(http.Header)
+	header := make(http.Header, 4+len(more)+len(lines))
+	passHeader(header, more, false)
+	maps.Copy(header, req.Header)
+	header["User-Agent"] = s.userAgent
+	injectTrace(ctx, header)
+	showLines(header, lines)
+	out := req.WithContext(ctx)
+	out.Header = header
+	if req.GetBody != nil {
+		var err error
+		if out.Body, err = req.GetBody(); err != nil {
+			return nil, linkFailure(ClassConnect, true, err)
 		}
 	}
-	header["User-Agent"] = s.userAgent
-	injectTrace(req.Context(), header)
-	out := req.WithContext(req.Context())
-	out.Header = header
+	p := s.calls
 	if req.Method == http.MethodGet {
-		return s.stream(out)
+		p = s.listens
 	}
-	return s.accepted(out)
+	resp, err := p.RoundTrip(out)
+	if err != nil {
+		return nil, unsentOr(ctx, err)
+	}
+	return resp, nil
 }
 
 // sseHeader is the context key of the header lines that go with one message: the
 // transport has no other way to hand them through.
 type sseHeader struct{}
 
-// stream opens the stream of a session.
-func (s *sseServer) stream(req *http.Request) (*http.Response, error) {
-	resp, err := s.listens.RoundTrip(req)
-	if err != nil {
-		return nil, unsentOr(req.Context(), err)
-	}
+// streamOf judges the answer to the GET of a session's stream.
+func streamOf(resp *http.Response) (*http.Response, error) {
 	kind := resp.Header.Get("Content-Type")
 	if resp.StatusCode == http.StatusOK && mediaType(kind) == "text/event-stream" {
 		return resp, nil
@@ -131,12 +162,8 @@ func (s *sseServer) stream(req *http.Request) (*http.Response, error) {
 	return nil, sseRefusal(resp)
 }
 
-// accepted sends one message.
-func (s *sseServer) accepted(req *http.Request) (*http.Response, error) {
-	resp, err := s.calls.RoundTrip(req)
-	if err != nil {
-		return nil, unsentOr(req.Context(), err)
-	}
+// accepted judges the answer to the POST of one message.
+func accepted(resp *http.Response) (*http.Response, error) {
 	// The rest is read, so that the connection can be used again.
 	_, _ = io.CopyN(io.Discard, resp.Body, drainBytes)
 	resp.Body.Close()

@@ -72,7 +72,7 @@ func TestSSELinkKeepsMessages(t *testing.T) {
 		accept(w, r)
 	}, told))
 	in := newInbox()
-	l, err := links.open(t.Context(), in)
+	l, err := links.open(t.Context(), in, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestSSELinkFailures(t *testing.T) {
 	for _, tt := range opening {
 		t.Run(tt.name, func(t *testing.T) {
 			links, _ := sseLinks(t, tt.h)
-			_, err := links.open(t.Context(), newInbox())
+			_, err := links.open(t.Context(), newInbox(), nil)
 			wantFault(t, err, tt.class, false)
 		})
 	}
@@ -151,7 +151,7 @@ func TestSSELinkFailures(t *testing.T) {
 	for _, tt := range sending {
 		t.Run("message: "+tt.name, func(t *testing.T) {
 			links, _ := sseLinks(t, sseScript(tt.endpoint, tt.posts, nil))
-			l, err := links.open(t.Context(), newInbox())
+			l, err := links.open(t.Context(), newInbox(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -166,7 +166,7 @@ func TestSSELinkFailures(t *testing.T) {
 	t.Run("nobody there", func(t *testing.T) {
 		links, s := sseLinks(t, status(200))
 		s.Close()
-		_, err := links.open(t.Context(), newInbox())
+		_, err := links.open(t.Context(), newInbox(), nil)
 		wantFault(t, err, ClassConnect, true)
 	})
 }
@@ -186,7 +186,7 @@ func TestSSELinkGivesUp(t *testing.T) {
 		<-began
 		cancel(errDeadline)
 	}()
-	if _, err := links.open(ctx, newInbox()); !errors.Is(err, errDeadline) {
+	if _, err := links.open(ctx, newInbox(), nil); !errors.Is(err, errDeadline) {
 		t.Errorf("error = %v, want the cause of the context", err)
 	}
 }

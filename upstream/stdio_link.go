@@ -32,8 +32,8 @@ type stdioProgram struct {
 	ending map[*process]bool // those that were told to end and have not
 }
 
-// open is a linkMaker.
-func (p *stdioProgram) open(ctx context.Context, in incoming) (link, error) {
+// open is a linkMaker. A program is shown nobody.
+func (p *stdioProgram) open(ctx context.Context, in incoming, _ CredentialSource) (link, error) {
 	s := &stdioLink{in: in, program: p, ready: make(chan struct{})}
 	process, err := p.launcher.launch(ctx, s)
 	if err != nil {

@@ -49,7 +49,7 @@ func TestStdioLink(t *testing.T) {
 	conf := Config{Tenant: "acme", Alias: "ledger", Process: peerProcess("banner")}
 	p := &stdioProgram{launcher: newLauncher(conf, Deps{}), ending: map[*process]bool{}}
 	in := newInbox()
-	l, err := p.open(t.Context(), in)
+	l, err := p.open(t.Context(), in, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestStdioLink(t *testing.T) {
 func TestStdioLinkGone(t *testing.T) {
 	p := &stdioProgram{launcher: newLauncher(Config{Process: peerProcess("die")}, Deps{}), ending: map[*process]bool{}}
 	in := newInbox()
-	l, err := p.open(t.Context(), in)
+	l, err := p.open(t.Context(), in, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,15 +48,23 @@ type Config struct {
 }
 
 // CredentialSource gives what a server is shown of who calls: one source is for one
-// server and one caller, or all. Sources are compared, so they are pointers.
+// server and one caller, or all. Sources are compared, so they are pointers, and are
+// safe for concurrent use. A program that is a server is shown nobody.
+//
+// Errors are given as an *Error of ClassUnauthorized that wraps them, and are logged:
+// they hold no secrets. They say nothing about the server's health.
 type CredentialSource interface {
 	// Credential gives header lines for one request, without waiting where they are
 	// known. An error that has ConsentURL() (url, message string) tells that the user
-	// has to go there first.
+	// has to go there first. The lines are not changed any more by anybody. They
+	// replace what the request's own header says under the same names. A line that
+	// belongs to the connection or to the protocol (Host, Accept, Range, Content-*,
+	// Mcp-* and what RFC 9110, 7.6.1 names) makes the request fail.
 	Credential(ctx context.Context) (http.Header, error)
 	// Refused tells that the server refused a request with these lines by 401 or
 	// 403, with what its WWW-Authenticate said. again is true when another attempt
-	// with new ones makes sense; an error is like that of Credential.
+	// with new ones makes sense; an error is like that of Credential. It is told of
+	// the second refusal of a request, too, after which there is no other attempt.
 	Refused(ctx context.Context, sent http.Header, status int, challenges []string) (again bool, err error)
 }
 
