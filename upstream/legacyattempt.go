@@ -70,7 +70,9 @@ func (a *legacyAnswer) enter() *fault {
 // session. A 404 for a session says that the server has not looked at the request
 // (2025-11-25, basic/transports, Session Management, 3 and 4: the client starts a
 // new session), so whatever it was may be sent again; after a broken connection
-// only what merely reads.
+// only what merely reads. A server that does not know the other session either, as one
+// that is restarted twice meanwhile, is not asked a third time: that is a status, and
+// the caller may repeat the request.
 func (a *legacyAnswer) persist(attempt func() (*mcp.Message, *fault)) (*mcp.Message, *fault) {
 	for {
 		var err error

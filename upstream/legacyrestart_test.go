@@ -55,7 +55,8 @@ func TestRestartsUnderLoad(t *testing.T) {
 					succeeded.Add(1)
 				case errors.As(err, &e) && (e.Class == ClassConnect || e.Class == ClassInterrupted || e.Class == ClassStatus):
 					// ClassStatus: the server was restarted again before the call was
-					// sent in the session that took the place of the first.
+					// sent in the session that took the place of the first, as in
+					// TestSessionIsLostTwice.
 					failed.Add(1)
 				default:
 					t.Errorf("got %v: %v", r, err)

@@ -55,16 +55,15 @@ type session struct {
 	stream streamState
 }
 
-// lose notes that the session is no more: the next request gets another one.
+// lose notes that the session is no more: the next request gets another one. It is out
+// of the pool before anybody can know: who was refused in it would get it once more.
 func (s *session) lose(why error) {
-	s.mu.Lock()
-	if s.lost != nil {
-		s.mu.Unlock()
-		return
-	}
-	s.lost = why
-	s.mu.Unlock()
 	s.pool.drop(s)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost == nil {
+		s.lost = why
+	}
 }
 
 // check notes when an error says that the server knows the session no more.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -187,10 +188,14 @@ func TestSessionLostAgain(t *testing.T) {
 }
 
 // seenCall tells whether a request is a tools/call, and leaves its body readable.
-func seenCall(r *http.Request) bool {
+func seenCall(r *http.Request) bool { return seenMethod(r, mcp.MethodToolsCall) }
+
+// seenMethod tells whether a request is one with that method, and leaves its body
+// readable.
+func seenMethod(r *http.Request, method string) bool {
 	body, _ := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(strings.NewReader(string(body)))
-	return strings.Contains(string(body), `"tools/call"`)
+	return strings.Contains(string(body), strconv.Quote(method))
 }
 
 // A handshake that cannot succeed fails the requests that wait for it.
