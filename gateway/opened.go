@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"crypto/rand"
+	"sync"
 	"time"
 
 	"github.com/causeway-mcp/causeway/cache"
@@ -16,7 +17,8 @@ import (
 // closes it after the gateway.
 type opened struct{ cleanups cleanups }
 
-// registry sets Store to the tenants of the file, over those of the registry.
+// registry sets Store to the tenants of the file, over those of the registry, and Vault
+// to what the registry keeps sealed.
 func (o *opened) registry(ctx context.Context, cfg *config.Config, deps *Deps, opts *Options) error {
 	file := deps.Tenants
 	if file == nil {
@@ -33,8 +35,21 @@ func (o *opened) registry(ctx context.Context, cfg *config.Config, deps *Deps, o
 		layered.Close()
 		return nil
 	})
-	opts.Store, opts.StoreDegraded, opts.Keys = layered, r.Degraded, r
+	opts.Store, opts.StoreDegraded, opts.Keys, opts.Vault = layered, r.Degraded, r, r.Vault
+	o.reseal(ctx, &resealer{registry: r, ring: opts.Ring, log: opts.Logger})
 	return nil
+}
+
+// reseal runs beside the gateway, until it stops.
+func (o *opened) reseal(ctx context.Context, s *resealer) {
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var done sync.WaitGroup
+	done.Go(func() { s.run(running) })
+	o.cleanups.push("sealing anew", func(context.Context) error {
+		stop()
+		done.Wait()
+		return nil
+	})
 }
 
 // shared sets Cache, Cluster and Counters to what replicas share, where there are

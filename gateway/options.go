@@ -59,6 +59,8 @@ type Options struct {
 	Keys auth.Keys
 	// Secrets opens secrets of registrations; nil where there are none.
 	Secrets func(tenant.Secret) ([]byte, error)
+	// Vault keeps what is given for users; nil where nothing is.
+	Vault tenant.Vault
 	// StoreDegraded is Cluster.Degraded for Store; it may be nil.
 	StoreDegraded func() string
 

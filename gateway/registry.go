@@ -25,6 +25,8 @@ const registryTimeout = 5 * time.Second
 // Registry is what is registered besides the tenants of the configuration file.
 type Registry struct {
 	tenant.Registry
+	// Vault keeps what is given for users, where the registry is.
+	Vault tenant.Vault
 	// Degraded says why what runs may not be what is registered; nil where that
 	// cannot be.
 	Degraded func() string
@@ -47,7 +49,8 @@ func (r *Registry) Close() error {
 func OpenRegistry(ctx context.Context, cfg *config.Config, lookupEnv func(string) (string, bool), log *slog.Logger) (*Registry, error) {
 	switch cfg.StoreType() {
 	case config.StoreMemory:
-		return &Registry{Registry: tenant.NewMemoryRegistry()}, nil
+		r := tenant.NewMemoryRegistry()
+		return &Registry{Registry: r, Vault: r}, nil
 	case config.StoreFile:
 		if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 			return nil, fmt.Errorf("make the directory of the registry: %w", err)
@@ -56,7 +59,7 @@ func OpenRegistry(ctx context.Context, cfg *config.Config, lookupEnv func(string
 		if err != nil {
 			return nil, err
 		}
-		return &Registry{Registry: r, close: []func() error{r.Close}}, nil
+		return &Registry{Registry: r, Vault: r, close: []func() error{r.Close}}, nil
 	}
 	conn, err := cfg.StoreConnection(lookupEnv)
 	if err != nil {
@@ -72,5 +75,5 @@ func OpenRegistry(ctx context.Context, cfg *config.Config, lookupEnv func(string
 	if err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
-	return &Registry{Registry: r, Degraded: r.Degraded, close: []func() error{r.Close, client.Close}}, nil
+	return &Registry{Registry: r, Vault: r, Degraded: r.Degraded, close: []func() error{r.Close, client.Close}}, nil
 }

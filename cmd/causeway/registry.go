@@ -29,13 +29,15 @@ func registryCommands() []command {
 	return []command{
 		{"export", "write all that is registered as JSON", runRegistryExport},
 		{"import", "replace all that is registered by an export", runRegistryImport},
+		{"reseal", "seal with the first key what older ones have sealed", runRegistryReseal},
 	}
 }
 
 // runRegistry is `causeway registry`.
 func runRegistry(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return runOneOf(ctx, "registry", "Exports and imports the registry: the tenants, upstreams and API keys that are kept\n"+
-		"in the store, besides the tenants of the configuration file.",
+		"in the store, besides the tenants of the configuration file. Seals anew what is sealed in\n"+
+		"the store, before an older key is taken away.",
 		registryCommands(), args, stdin, stdout, stderr)
 }
 
@@ -100,7 +102,7 @@ func (f *storeFlags) fail(stderr io.Writer, err error) {
 
 // runRegistryExport is `causeway registry export`.
 func runRegistryExport(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
-	f := newRegistryFlags("export", "Writes all that is registered in the store as JSON, as of one moment, with the\nhashes of API keys: whoever reads it cannot use the keys, but learns whose they are.",
+	f := newRegistryFlags("export", "Writes all that is registered in the store as JSON, as of one moment, with the\nhashes of API keys: whoever reads it cannot use the keys, but learns whose they are.\nSecrets of registrations are in it sealed, and good only with the same keys. What users\nhave let the gateway have, such as their tokens for upstreams, is not in it.",
 		"write to this `file` (mode 0600) and not to standard output (-)", "export only while this is the registry's revision")
 	if code, ok := parseFlags(f.set, args, 0, 0, stdout, stderr); !ok {
 		return code
@@ -152,7 +154,7 @@ func writeSnapshot(s *tenant.Snapshot, path string, stdout io.Writer) (err error
 
 // runRegistryImport is `causeway registry import`.
 func runRegistryImport(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	f := newRegistryFlags("import", "Makes an export all that is registered in the store, at once or not at all, and\nprints what has changed. What is registered and not in the export is deleted.\n\n"+
+	f := newRegistryFlags("import", "Makes an export all that is registered in the store, at once or not at all, and\nprints what has changed. What is registered and not in the export is deleted,\ntogether with what users of such a tenant have let the gateway have; what users of\nother tenants have, stays. Secrets in an older export may be sealed by an older key: run\nreseal afterwards.\n\n"+
 		"It is also how a registry is put right that Redis has lost: gateways that go on with\nwhat they know take over what is imported.",
 		"read this `file` and not standard input (-)", "import only while this is the registry's revision, so that nothing is\nlost that was changed since")
 	if code, ok := parseFlags(f.set, args, 0, 0, stdout, stderr); !ok {
