@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/causeway-mcp/causeway/auth"
+	"github.com/causeway-mcp/causeway/federation"
 	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
@@ -39,13 +40,22 @@ func (p *publicURL) resource(path string) string { return p.origin + p.path + pa
 // metadata gives the URL of that endpoint's metadata (RFC 9728, section 3.1).
 func (p *publicURL) metadata(path string) string { return p.origin + pathMetadata + p.path + path }
 
+// publicOf gives the URL that clients know a host by: a tenant's, or else the gateway's.
+func (e *edge) publicOf(of *host) *publicURL {
+	if of != nil {
+		return &of.public
+	}
+	return &e.public
+}
+
 // anybody tells whether a tenant's callers need not say who they are.
 func anybody(t *tenant.Tenant) bool { return t.Auth.Mode == "" || t.Auth.Mode == tenant.AuthNone }
 
 // authenticate finds out who sends the request, before anything of its body is read
 // (2026-07-28, basic/authorization, Token Handling).
 func (x *exchange) authenticate(t *tenant.Tenant) error {
-	e := x.edge
+	e, public := x.edge, x.edge.publicOf(x.host)
+	x.asked = auth.Request{Tenant: t, Wanted: scopesOf(t, x.at), HTTP: x.r}
 	if anybody(t) {
 		if !e.open {
 			return refuse(http.StatusForbidden, classAuthentication,
@@ -53,18 +63,38 @@ func (x *exchange) authenticate(t *tenant.Tenant) error {
 		}
 		return nil
 	}
-	if e.public.origin == "" && t.Auth.Mode == tenant.AuthOAuth {
+	if public.origin == "" && t.Auth.Mode == tenant.AuthOAuth {
 		return fmt.Errorf("tenant %s takes access tokens, which are for a resource below the public URL, and there is none", t.Name)
 	}
-	who, err := e.auth.Authenticate(x.r.Context(), &auth.Request{
-		Tenant: t, Resource: e.public.resource(x.path), Metadata: e.public.metadata(x.path),
-		HTTP: x.r, Source: x.source(),
-	})
+	x.asked.Resource, x.asked.Metadata, x.asked.Source = public.resource(x.path), public.metadata(x.path), x.source()
+	who, err := e.auth.Authenticate(x.r.Context(), &x.asked)
 	if err != nil {
 		return err
 	}
 	x.caller, x.who = who.Principal, who
 	return nil
+}
+
+// lacking gives the challenge for a request that needs scopes which its caller lacks.
+func (x *exchange) lacking(needed []string) string {
+	if x.edge.auth == nil || x.asked.Tenant == nil {
+		return ""
+	}
+	return x.edge.auth.Lacking(&x.asked, x.who, needed).Challenge
+}
+
+// newCall makes what the federation is asked on behalf of the client.
+func (x *exchange) newCall(req *mcp.Request) federation.Call {
+	c := federation.Call{Endpoint: x.at, Principal: x.caller, Request: req, Header: x.r.Header}
+	if x.legacy != nil {
+		c.Session, c.NoHeaders = x.legacy.id, true
+	}
+	if x.passed != nil {
+		c.Token, c.TokenExpires = x.passed.Token, x.passed.TokenExpires
+	} else if c.Token = x.who.Token(x.r); c.Token != "" {
+		c.TokenExpires = x.who.Expires
+	}
+	return c
 }
 
 // source gives the client's address; the zero Addr where it has none.

@@ -80,6 +80,12 @@ func testOptions() Options {
 // start runs a gateway in front of r until the test ends.
 func start(t *testing.T, r router, change func(*Options)) (*Gateway, string) {
 	t.Helper()
+	return startEdge(t, r, change, nil)
+}
+
+// startEdge is start for an edge that is completed before it serves.
+func startEdge(t *testing.T, r router, change func(*Options), complete func(*edge)) (*Gateway, string) {
+	t.Helper()
 	opts := testOptions()
 	if change != nil {
 		change(&opts)
@@ -90,6 +96,9 @@ func start(t *testing.T, r router, change func(*Options)) (*Gateway, string) {
 		t.Fatal(err)
 	}
 	g := newGateway(opts, r, budget, metrics)
+	if complete != nil {
+		complete(g.edge)
+	}
 	if err := g.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

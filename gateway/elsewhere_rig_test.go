@@ -58,6 +58,21 @@ func upstreamAt(alias, url string) tenant.Upstream {
 func (s *several) start() *replica {
 	s.tb.Helper()
 	r := &replica{log: &lines{tb: s.tb}}
+	gw, err := gateway.New(s.options(r))
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	r.gw = gw
+	s.tb.Cleanup(func() { r.stop(s.tb) })
+	if err := gw.Start(s.tb.Context()); err != nil {
+		s.tb.Fatal(err)
+	}
+	r.url = "http://" + gw.Addr().String()
+	return r
+}
+
+// options are those of a replica.
+func (s *several) options(r *replica) gateway.Options {
 	reg := prometheus.NewRegistry()
 	o := gateway.DefaultOptions()
 	o.Listen, o.AdminListen = "127.0.0.1:0", ""
@@ -72,17 +87,7 @@ func (s *several) start() *replica {
 	if s.change != nil {
 		s.change(&o)
 	}
-	gw, err := gateway.New(o)
-	if err != nil {
-		s.tb.Fatal(err)
-	}
-	r.gw = gw
-	s.tb.Cleanup(func() { r.stop(s.tb) })
-	if err := gw.Start(s.tb.Context()); err != nil {
-		s.tb.Fatal(err)
-	}
-	r.url = "http://" + gw.Addr().String()
-	return r
+	return o
 }
 
 // stop ends the replica in good order.

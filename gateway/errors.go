@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/causeway-mcp/causeway/auth"
@@ -52,6 +53,8 @@ type failure struct {
 	upstream  string // the alias at fault
 	header    [2]string
 	noID      bool // leave the id out
+	// needed are scopes that the caller has to have, and lacks some of.
+	needed []string
 	// ofRPC tells that the status follows from the code of rpc.
 	ofRPC bool
 	// internal tells that the gateway itself is at fault: the cause is logged.
@@ -67,6 +70,11 @@ func mapError(err error) failure {
 		lost *lostError
 		who  *auth.Refusal
 		held *federation.Elsewhere
+
+		scopes  *federation.ScopeError
+		consent interface {
+			ConsentURL() (url, message string)
+		}
 	)
 	switch {
 	case errors.Is(err, errGone):
@@ -81,6 +89,10 @@ func mapError(err error) failure {
 			f.header = retryAfter(waitOf(rpc.Data))
 		}
 		return f
+	case errors.As(err, &scopes):
+		return insufficient(scopes)
+	case errors.As(err, &consent):
+		return unconnected(err)
 	case errors.As(err, &peer):
 		return failure{status: http.StatusOK, rpc: upstreamError(peer), errorType: string(peer.Class), upstream: peer.Alias}
 	case errors.As(err, &lost):
@@ -97,6 +109,29 @@ func mapError(err error) failure {
 		errorType: codeLabel(mcp.CodeInternal),
 		internal:  true,
 	}
+}
+
+// insufficient tells what becomes of a request that needs more scopes (2026-07-28,
+// basic/authorization, Scope Challenge Handling). Who is told by a stream or in a batch
+// has no challenge, so the scopes are in the message too.
+func insufficient(e *federation.ScopeError) failure {
+	return failure{
+		status: http.StatusForbidden, errorType: classAuthentication, needed: e.Needed,
+		rpc: mcp.Errorf(mcp.CodeInvalidRequest, "Forbidden: this needs the scopes %s", strings.Join(e.Needed, " ")),
+	}
+}
+
+// unconnected tells what becomes of a request to an upstream at which the user has to
+// sign in first, where nobody could ask for that. The page is for that user alone, so
+// that nothing of it is told.
+func unconnected(err error) failure {
+	peer := &upstream.Error{}
+	var of *upstream.Error
+	if errors.As(err, &of) {
+		peer.Alias = of.Alias
+	}
+	peer.Class = upstream.ClassUnauthorized
+	return failure{status: http.StatusOK, rpc: upstreamError(peer), errorType: string(peer.Class), upstream: peer.Alias}
 }
 
 // statusOf gives the status of HTTP that goes with a JSON-RPC code, where the

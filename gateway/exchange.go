@@ -31,9 +31,9 @@ const (
 // exchange is one request and its response. Its methods belong to the handler's
 // goroutine, but for tick and notify.
 type exchange struct {
+	place
 	edge   *edge
 	r      *http.Request
-	at     federation.Endpoint
 	start  time.Time
 	id     string // of the request, for logs
 	client string // address, where it is logged
@@ -41,7 +41,7 @@ type exchange struct {
 	// who is the caller as it was authenticated; nil where anybody may call, and for
 	// what another replica passed on.
 	who     *auth.Caller
-	path    string        // of the endpoint, below the public URL
+	asked   auth.Request  // what who was found by
 	address func() string // of the client
 	// passed is what another replica says of a request that it passed on; nil for one
 	// that a client sent here.
@@ -130,6 +130,7 @@ func (x *exchange) count(total time.Duration) {
 			slog.String("http_method", x.r.Method),
 			slog.String("tenant", x.tenant),
 			slog.String("alias", x.at.Alias),
+			slog.String("toolset", x.at.Toolset),
 			slog.String("method", x.method),
 			slog.Int("status", x.status),
 			slog.String("error_type", x.errorType),
@@ -211,6 +212,11 @@ func (x *exchange) isLate() bool {
 // failure tells what becomes of an error, and notes it.
 func (x *exchange) failure(err error) failure {
 	f := mapError(err)
+	if f.needed != nil {
+		if challenge := x.lacking(f.needed); challenge != "" {
+			f.header = [2]string{"WWW-Authenticate", challenge}
+		}
+	}
 	x.errorType = f.errorType
 	if f.upstream != "" {
 		x.upstream = f.upstream

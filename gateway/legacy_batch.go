@@ -104,7 +104,8 @@ func (b *batch) serve(raw []byte, work *sync.WaitGroup) error {
 // request answers one request of the batch.
 func (b *batch) request(req *mcp.Request) {
 	x := &exchange{
-		edge: b.x.edge, r: b.x.r, at: b.x.at, id: b.x.id, client: b.x.client, caller: b.x.caller, start: time.Now(),
+		edge: b.x.edge, r: b.x.r, place: b.x.place, id: b.x.id, client: b.x.client, start: time.Now(),
+		caller: b.x.caller, who: b.x.who, asked: b.x.asked,
 		tenant: b.x.tenant, method: legacyLabel(req.Method), legacy: b.x.legacy, accept: b.x.accept, req: req,
 	}
 	defer func() {

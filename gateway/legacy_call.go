@@ -123,9 +123,7 @@ func (t *turn) subscribe(ctx context.Context) (*mcp.Buffer, error) {
 	if t.session.id == "" {
 		return nil, needsSession()
 	}
-	call := federation.Call{
-		Endpoint: t.x.at, Principal: t.x.caller, Session: t.session.id, NoHeaders: true, Request: t.req, Header: t.x.r.Header,
-	}
+	call := t.x.newCall(t.req)
 	if err := t.x.edge.router.Watchable(ctx, &call); err != nil {
 		return nil, t.legacyError(err)
 	}
@@ -261,9 +259,7 @@ func (t *turn) handle(ctx context.Context, more retry) (*federation.Reply, error
 	if bad != nil {
 		return nil, bad
 	}
-	call := federation.Call{
-		Endpoint: t.x.at, Principal: t.x.caller, Session: t.session.id, NoHeaders: true, Request: req, Header: t.x.r.Header,
-	}
+	call := t.x.newCall(req)
 	if t.out.accept.sse {
 		call.Notify = func(raw []byte) error {
 			// A client that left has not cancelled the call.

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/causeway-mcp/causeway/federation"
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
 
@@ -64,9 +63,8 @@ func (x *exchange) discover(ctx context.Context, s *session) (*mcp.Buffer, error
 	if bad != nil {
 		return nil, bad
 	}
-	reply, err := x.edge.router.Handle(ctx, &federation.Call{
-		Endpoint: x.at, Principal: x.caller, Session: s.id, NoHeaders: true, Request: asked, Header: x.r.Header,
-	})
+	call := x.newCall(asked)
+	reply, err := x.edge.router.Handle(ctx, &call)
 	if err != nil {
 		return nil, err
 	}

@@ -98,6 +98,9 @@ func sessionBinding(at federation.Endpoint, p *tenant.Principal) []byte {
 	for _, field := range [...]string{at.Tenant, at.Alias, string(at.Discovery), p.Tenant, p.Issuer, p.Subject} {
 		b = appendField(b, field)
 	}
+	if at.Toolset != "" {
+		b = appendField(b, at.Toolset) // the others keep the binding that they had before there were toolsets
+	}
 	return b
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/causeway-mcp/causeway/federation"
-	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
 
@@ -18,8 +17,8 @@ import (
 type feed struct {
 	edge    *edge
 	session *session
-	caller  tenant.Principal
-	number  uint64 // of the stream
+	call    federation.Call // without its request
+	number  uint64          // of the stream
 	open    func() (*federation.Subscription, error)
 	detach  func()
 
@@ -41,7 +40,7 @@ func (x *exchange) stream() error {
 	x.method = mcp.MethodListen
 	h, s := x.edge.handshakes, x.legacy
 	return x.hold(x.r.Context(), func(life context.Context, st *stream) error {
-		f := &feed{edge: x.edge, session: s, caller: x.caller, news: make(chan struct{}, 1), ended: make(chan struct{})}
+		f := &feed{edge: x.edge, session: s, call: x.newCall(nil), news: make(chan struct{}, 1), ended: make(chan struct{})}
 		err := h.states.update(life, s.id, s.expires, func(state *softState) error {
 			if state.deleted {
 				return noSession()
@@ -54,8 +53,7 @@ func (x *exchange) stream() error {
 		if err != nil {
 			return err
 		}
-		header, at := x.r.Header, x.at
-		f.open = func() (*federation.Subscription, error) { return f.subscribe(life, at, header) }
+		f.open = func() (*federation.Subscription, error) { return f.subscribe(life) }
 		st.feed = f
 		f.detach = h.states.attach(s.id, f.take)
 		if err := h.states.signal(life, s.id, signal{kind: signalStream, stream: f.number}); err != nil {
@@ -68,7 +66,7 @@ func (x *exchange) stream() error {
 
 // subscribe opens a listen stream of the federation for all that the client is to
 // hear of. Its own messages of beginning and end are not for the client.
-func (f *feed) subscribe(life context.Context, at federation.Endpoint, header http.Header) (*federation.Subscription, error) {
+func (f *feed) subscribe(life context.Context) (*federation.Subscription, error) {
 	state, err := f.edge.handshakes.states.get(life, f.session.id)
 	if err != nil {
 		return nil, err
@@ -92,9 +90,9 @@ func (f *feed) subscribe(life context.Context, at federation.Endpoint, header ht
 	if bad != nil {
 		return nil, bad
 	}
-	sub, err := f.edge.router.Listen(life, &federation.Call{
-		Endpoint: at, Principal: f.caller, Session: f.session.id, NoHeaders: true, Request: req, Header: header,
-	})
+	call := f.call
+	call.Request = req
+	sub, err := f.edge.router.Listen(life, &call)
 	if err != nil {
 		return nil, err
 	}

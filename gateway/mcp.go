@@ -46,6 +46,8 @@ type edge struct {
 	auth    *auth.Authenticator
 	store   tenant.Store // nil where router knows all that there is
 	public  publicURL
+	hosts   *hosts
+	pages   *pages // nil where there are none
 	// open tells that tenants without authentication may be served: nobody else
 	// reaches the listener, or that was acknowledged.
 	open bool
@@ -85,12 +87,12 @@ func newEdge() *edge {
 	return e
 }
 
-// serve answers one HTTP request to the MCP endpoint that is at path. address gives
-// where the client is, behind trusted proxies.
-func (e *edge) serve(w http.ResponseWriter, r *http.Request, at federation.Endpoint, path string, address func() string) {
+// serve answers one HTTP request to an MCP endpoint. address gives where the client is,
+// behind trusted proxies.
+func (e *edge) serve(w http.ResponseWriter, r *http.Request, p place, address func() string) {
 	x := &exchange{
-		edge: e, r: r, at: at, path: path, start: time.Now(), address: address,
-		caller: tenant.Principal{Tenant: at.Tenant},
+		edge: e, r: r, place: p, start: time.Now(), address: address,
+		caller: tenant.Principal{Tenant: p.at.Tenant},
 		method: methodOther, id: requestID(r.Header),
 		w: w, rc: http.NewResponseController(w),
 	}
@@ -120,7 +122,7 @@ func (x *exchange) serve() {
 // The order is that of the design's table.
 func (x *exchange) run() error {
 	e := x.edge
-	if !e.guard.allow(x.r) {
+	if !e.guard.allowAt(x.r, x.host) {
 		return refuse(http.StatusForbidden, "origin", "Forbidden: this Origin or Host may not use the endpoint")
 	}
 	allowPage(x.w.Header(), x.r)
@@ -168,7 +170,7 @@ func (x *exchange) serveModern() error {
 	if err := x.edge.check(x.r.Header, x.at, x.req); err != nil {
 		return err
 	}
-	x.call = federation.Call{Endpoint: x.at, Principal: x.caller, Request: x.req, Header: x.r.Header}
+	x.call = x.newCall(x.req)
 	if x.req.Method == mcp.MethodListen {
 		return x.listen(ctx)
 	}

@@ -8,37 +8,20 @@ import (
 
 	"github.com/causeway-mcp/causeway/auth"
 	"github.com/causeway-mcp/causeway/federation"
-	"github.com/causeway-mcp/causeway/federation/tenant"
 )
 
 // pathMetadata is where clients find what an endpoint asks for (RFC 9728, section 3),
-// with the endpoint's path behind it; alone it is about /mcp.
+// with the endpoint's path behind it; alone it is about /mcp, of a tenant's host too.
 const pathMetadata = "/.well-known/oauth-protected-resource"
 
 // metadataAge is how long a client may remember it: a change of the registration is
 // known everywhere after it.
 const metadataAge = "max-age=60"
 
-// endpointAt gives the endpoint at a path of the gateway.
-func endpointAt(path string) (at federation.Endpoint, ok bool) {
-	if path == "/mcp" {
-		return federation.Endpoint{Tenant: tenant.DefaultName}, true
-	}
-	parts := strings.Split(path, "/")
-	switch {
-	case len(parts) == 4 && parts[1] == "t" && parts[3] == "mcp":
-		at = federation.Endpoint{Tenant: parts[2]}
-	case len(parts) == 6 && parts[1] == "t" && parts[3] == "u" && parts[5] == "mcp":
-		at = federation.Endpoint{Tenant: parts[2], Alias: parts[4]}
-		return at, at.Tenant != "" && at.Alias != ""
-	}
-	return at, at.Tenant != ""
-}
-
 // serveMetadata answers a request for the metadata of an endpoint. Anybody may read
 // it, also the pages of other origins: it says the same to all, and nothing of what is
-// behind the endpoint.
-func (e *edge) serveMetadata(w http.ResponseWriter, r *http.Request) {
+// behind the endpoint. of is the tenant's host that was asked, or nil.
+func (e *edge) serveMetadata(w http.ResponseWriter, r *http.Request, of *host) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", "*")
 	switch r.Method {
@@ -54,7 +37,7 @@ func (e *edge) serveMetadata(w http.ResponseWriter, r *http.Request) {
 		writePlain(w, http.StatusMethodNotAllowed)
 		return
 	}
-	body, err := e.metadata(r)
+	body, err := e.metadata(r, of)
 	switch {
 	case errors.Is(err, federation.ErrNoEndpoint):
 		writePlain(w, http.StatusNotFound)
@@ -77,22 +60,28 @@ func (e *edge) serveMetadata(w http.ResponseWriter, r *http.Request) {
 
 // metadata gives the document that a request asks for. The error is ErrNoEndpoint
 // where there is none.
-func (e *edge) metadata(r *http.Request) ([]byte, error) {
+func (e *edge) metadata(r *http.Request, of *host) ([]byte, error) {
+	public := e.publicOf(of)
 	path := strings.TrimPrefix(r.URL.Path, pathMetadata)
 	if path == "" {
 		path = "/mcp"
-	} else if below, ok := strings.CutPrefix(path, e.public.path+"/"); ok {
-		path = "/" + below // a proxy may have left the path of the public URL there, or not
 	}
-	at, ok := endpointAt(path)
-	if !ok || e.public.origin == "" {
+	path = public.below(path)
+	var at federation.Endpoint
+	var ok bool
+	if of == nil {
+		at, ok = endpointAt(path)
+	} else {
+		at, ok = endpointOf(of.tenant, path)
+	}
+	if !ok || public.origin == "" {
 		return nil, federation.ErrNoEndpoint
 	}
 	t, err := e.router.Tenant(r.Context(), at)
 	if err != nil {
 		return nil, err
 	}
-	body := auth.Metadata(t, e.public.resource(path))
+	body := auth.Metadata(t, public.resource(path), scopesOf(t, at)...)
 	if body == nil {
 		return nil, federation.ErrNoEndpoint
 	}

@@ -36,8 +36,12 @@ func newGuard(loopback bool, publicURL string, origins []string) *guard {
 }
 
 // allow tells whether the request may be served.
-func (g *guard) allow(r *http.Request) bool {
-	if g.loopback {
+func (g *guard) allow(r *http.Request) bool { return g.allowAt(r, nil) }
+
+// allowAt is allow for a host of a tenant, which is as good as that of the public URL,
+// and so is its origin, there. of is nil for all others.
+func (g *guard) allowAt(r *http.Request, of *host) bool {
+	if g.loopback && of == nil {
 		host := hostname(r.Host)
 		if !isLoopbackName(host) && (g.host == "" || !sameName(host, g.host)) {
 			return false
@@ -54,7 +58,7 @@ func (g *guard) allow(r *http.Request) bool {
 	if err != nil {
 		return false
 	}
-	if g.origins[origin] {
+	if g.origins[origin] || of != nil && origin == of.public.origin {
 		return true
 	}
 	_, host, _ := strings.Cut(origin, "://")

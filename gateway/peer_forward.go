@@ -97,6 +97,10 @@ func (x *exchange) passOn(ctx context.Context, to *federation.Elsewhere) error {
 	head := passedHead{
 		Endpoint: x.at, Principal: x.caller, RequestID: x.id, Client: x.client,
 		Header: passedHeader(x.r.Header), Trace: map[string]string{},
+		Token: x.call.Token, TokenExpires: x.call.TokenExpires, Resource: x.asked.Resource,
+	}
+	if x.who != nil && x.who.Key == "" {
+		head.Metadata = x.asked.Metadata
 	}
 	propagation.TraceContext{}.Inject(ctx, propagation.MapCarrier(head.Trace))
 	res, done, err := x.edge.peers.send(ctx, to.Holder, pathRequest, head, x.body.B)

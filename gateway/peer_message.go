@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/causeway-mcp/causeway/federation"
 	"github.com/causeway-mcp/causeway/federation/tenant"
@@ -36,7 +37,14 @@ type passedHead struct {
 	RequestID string
 	Client    string              // its address, where that is logged
 	Header    map[string][][]byte // values need not be UTF-8
-	Trace     map[string]string   // fields of the trace context
+	// Token and TokenExpires are those of federation.Call. A replica is no upstream: it
+	// makes of the token what this one would.
+	Token        string
+	TokenExpires time.Time
+	// Resource and Metadata are what auth.Request says of the endpoint; Metadata is
+	// empty where the client has shown a key.
+	Resource, Metadata string
+	Trace              map[string]string // fields of the trace context
 }
 
 // answerHead says whose answer a client's response is.

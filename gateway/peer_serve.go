@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/causeway-mcp/causeway/auth"
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
 
@@ -47,7 +48,7 @@ func (e *edge) servePassed(w http.ResponseWriter, r *http.Request) {
 	client := r.WithContext(r.Context())
 	client.Header, client.ContentLength = head.header(), left
 	x := &exchange{
-		edge: e, r: client, at: head.Endpoint, start: time.Now(), client: head.Client,
+		edge: e, r: client, place: place{at: head.Endpoint}, start: time.Now(), client: head.Client,
 		caller: head.Principal, passed: head,
 		method: methodOther, id: head.RequestID,
 		w: w, rc: http.NewResponseController(w),
@@ -59,8 +60,12 @@ func (e *edge) servePassed(w http.ResponseWriter, r *http.Request) {
 // the retry of a call is passed on.
 func (x *exchange) runPassed() error {
 	// Who the client is was found out where it sent the request.
-	if _, err := x.edge.router.Tenant(x.r.Context(), x.at); err != nil {
+	t, err := x.edge.router.Tenant(x.r.Context(), x.at)
+	if err != nil {
 		return err
+	}
+	x.asked = auth.Request{
+		Tenant: t, Resource: x.passed.Resource, Metadata: x.passed.Metadata, Wanted: scopesOf(t, x.at), HTTP: x.r,
 	}
 	x.tenant = x.at.Tenant
 	if err := x.negotiate(); err != nil {

@@ -39,6 +39,12 @@ func clustered(shared *cache.MemoryShared, ring *seal.Ring) Options {
 // startPeer runs one of several replicas in front of r until the test ends.
 func startPeer(t *testing.T, r router, opts Options) *Gateway {
 	t.Helper()
+	return startPeerEdge(t, r, opts, func(*edge) {})
+}
+
+// startPeerEdge is startPeer for an edge that is completed before it serves.
+func startPeerEdge(t *testing.T, r router, opts Options, complete func(*edge)) *Gateway {
+	t.Helper()
 	budget := mcp.NewBudget(opts.Limits.MaxBuffered)
 	metrics, err := telemetry.NewMetrics(opts.Registerer, budget)
 	if err != nil {
@@ -50,6 +56,7 @@ func startPeer(t *testing.T, r router, opts Options) *Gateway {
 	}
 	g := newGateway(opts, r, budget, metrics)
 	g.join(p)
+	complete(g.edge)
 	if err := g.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

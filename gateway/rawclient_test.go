@@ -82,10 +82,13 @@ func (c *rawClient) request(body string, header ...string) *http.Request {
 		}
 	}
 	for _, line := range header {
-		if name, value, ok := strings.Cut(line, ": "); ok {
-			req.Header.Set(name, value)
-		} else {
+		switch name, value, ok := strings.Cut(line, ": "); {
+		case !ok:
 			req.Header.Del(name)
+		case name == "Host":
+			req.Host = value
+		default:
+			req.Header.Set(name, value)
 		}
 	}
 	return req

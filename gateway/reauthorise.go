@@ -20,12 +20,13 @@ const reauthoriseTime = 5 * time.Second
 // grant is why a stream may be open, and for how long.
 type grant struct {
 	who     *auth.Caller  // nil where anybody may call
+	host    *host         // of the tenant, by which it was opened; nil for one that leads to all
 	revoked chan struct{} // closed when the stream has to end
 	once    *sync.Once    // closes it
 }
 
-func newGrant(who *auth.Caller) grant {
-	return grant{who: who, revoked: make(chan struct{}), once: new(sync.Once)}
+func newGrant(who *auth.Caller, of *host) grant {
+	return grant{who: who, host: of, revoked: make(chan struct{}), once: new(sync.Once)}
 }
 
 // left is how long the token or key that opened the stream is good.
@@ -43,19 +44,26 @@ func (g *grant) revoke() { g.once.Do(func() { close(g.revoked) }) }
 // out: they open another one, which says why not.
 func (e *edge) changed(name string) {
 	e.auth.Forget(name)
-	var of []*stream
+	ctx, cancel := context.WithTimeout(context.Background(), reauthoriseTime)
+	defer cancel()
+	e.hosts.update(ctx, name)
+	var of, moved []*stream
 	e.streams.mu.Lock()
 	for st := range e.streams.live {
-		if st.who.tenant == name {
+		switch {
+		case st.grant.host != nil && !e.hosts.serves(st.grant.host):
+			moved = append(moved, st) // its token is for a resource that is there no more
+		case st.who.tenant == name:
 			of = append(of, st)
 		}
 	}
 	e.streams.mu.Unlock()
+	for _, st := range moved {
+		e.streams.revoke(st)
+	}
 	if len(of) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), reauthoriseTime)
-	defer cancel()
 	t, err := e.registration(ctx, name)
 	if err != nil && !errors.Is(err, tenant.ErrNotFound) {
 		e.log.Error("read who may still listen", "tenant", name, "error", err)
@@ -92,6 +100,9 @@ func (e *edge) allowed(ctx context.Context, t *tenant.Tenant, who *auth.Caller) 
 // stillAllowed refuses a stream whose caller may not open it any more. It comes after
 // the stream is known to changed, so that no change is missed in between.
 func (x *exchange) stillAllowed(ctx context.Context) error {
+	if x.host != nil && !x.edge.hosts.serves(x.host) {
+		return federation.ErrNoEndpoint
+	}
 	t, err := x.edge.registration(ctx, x.at.Tenant)
 	if err == nil && x.edge.allowed(ctx, t, x.who) {
 		return nil

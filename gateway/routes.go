@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -20,37 +21,75 @@ import (
 // plainTimeout is how long a client may take to take an answer that is not of MCP.
 const plainTimeout = 10 * time.Second
 
-// publicRoutes mounts the MCP endpoints.
+// publicRoutes mounts the MCP endpoints, their metadata, and the pages for users. A
+// host of a tenant leads to that tenant's endpoints, and to nothing else.
 func publicRoutes(e *edge, trusted []netip.Prefix) http.Handler {
 	mux := newEcho(http.MethodPost, trusted)
-	serve := func(c echo.Context, at federation.Endpoint, path string) error {
-		if c.Request().URL.RawQuery != "" {
-			// Several are none of the modes.
-			at.Discovery = tenant.DiscoveryMode(strings.Join(c.QueryParams()["discovery"], ","))
-		}
-		// The writer below Echo's own: the endpoint flushes, hijacks and sets
-		// deadlines itself.
-		e.serve(c.Response().Writer, c.Request(), at, path, c.RealIP)
-		return nil
-	}
 	mux.Any("/mcp", func(c echo.Context) error {
-		return serve(c, federation.Endpoint{Tenant: tenant.DefaultName}, "/mcp")
+		return e.serveAt(c, place{at: federation.Endpoint{Tenant: tenant.DefaultName}, path: "/mcp"})
 	})
-	mux.Any("/t/:tenant/mcp", func(c echo.Context) error {
-		at := federation.Endpoint{Tenant: c.Param("tenant")}
-		return serve(c, at, "/t/"+at.Tenant+"/mcp")
-	})
-	mux.Any("/t/:tenant/u/:alias/mcp", func(c echo.Context) error {
-		at := federation.Endpoint{Tenant: c.Param("tenant"), Alias: c.Param("alias")}
-		return serve(c, at, "/t/"+at.Tenant+"/u/"+at.Alias+"/mcp")
-	})
+	for _, path := range []string{"/t/:tenant/mcp", "/t/:tenant/u/:alias/mcp", "/t/:tenant/s/:toolset/mcp"} {
+		mux.Any(path, func(c echo.Context) error {
+			at := federation.Endpoint{Tenant: c.Param("tenant"), Alias: c.Param("alias"), Toolset: c.Param("toolset")}
+			return e.serveAt(c, place{at: at, path: "/t/" + at.Tenant + pathOf(at)})
+		})
+	}
 	metadata := func(c echo.Context) error {
-		e.serveMetadata(c.Response().Writer, c.Request())
+		e.serveMetadata(c.Response().Writer, c.Request(), nil)
 		return nil
 	}
 	mux.Any(pathMetadata, metadata)
 	mux.Any(pathMetadata+"/*", metadata)
-	return mux
+	own := hostRoutes(e, trusted)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch of := e.hosts.find(r.Host); {
+		case of != nil:
+			own(w, r, of)
+		case e.pages != nil && e.pages.has(r):
+			e.pages.serve(w, r, mux.IPExtractor(r))
+		default:
+			mux.ServeHTTP(w, r)
+		}
+	})
+}
+
+// hostRoutes serves what is at a host of a tenant.
+func hostRoutes(e *edge, trusted []netip.Prefix) func(w http.ResponseWriter, r *http.Request, of *host) {
+	mux := newEcho(http.MethodPost, trusted)
+	type key struct{} // of the host, in a request's context
+	hostOf := func(c echo.Context) *host {
+		of, _ := c.Request().Context().Value(key{}).(*host)
+		return of
+	}
+	mux.Any("/*", func(c echo.Context) error {
+		of := hostOf(c)
+		at, ok := endpointOf(of.tenant, of.public.below(c.Request().URL.Path))
+		if !ok {
+			return echo.ErrNotFound
+		}
+		return e.serveAt(c, place{at: at, path: pathOf(at), host: of})
+	})
+	metadata := func(c echo.Context) error {
+		e.serveMetadata(c.Response().Writer, c.Request(), hostOf(c))
+		return nil
+	}
+	mux.Any(pathMetadata, metadata)
+	mux.Any(pathMetadata+"/*", metadata)
+	return func(w http.ResponseWriter, r *http.Request, of *host) {
+		mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), key{}, of)))
+	}
+}
+
+// serveAt serves a request to an MCP endpoint.
+func (e *edge) serveAt(c echo.Context, p place) error {
+	if c.Request().URL.RawQuery != "" {
+		// Several are none of the modes.
+		p.at.Discovery = tenant.DiscoveryMode(strings.Join(c.QueryParams()["discovery"], ","))
+	}
+	// The writer below Echo's own: the endpoint flushes, hijacks and sets
+	// deadlines itself.
+	e.serve(c.Response().Writer, c.Request(), p, c.RealIP)
+	return nil
 }
 
 // adminRoutes mounts what watches the process. guard is that of the listener.

@@ -12,7 +12,6 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/causeway-mcp/causeway/auth"
 	"github.com/causeway-mcp/causeway/federation"
 	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/gateway/telemetry"
@@ -80,8 +79,8 @@ func newStreams(limits Limits, metrics *telemetry.Metrics, log *slog.Logger) *st
 
 // add takes a place for a stream, or tells why there is none. The caller ends with
 // work.Done.
-func (s *streams) add(p tenant.Principal, who *auth.Caller) (*stream, error) {
-	st := &stream{who: principal{p.Tenant, p.Issuer, p.Subject}, born: time.Now(), grant: newGrant(who)}
+func (s *streams) add(p tenant.Principal, g grant) (*stream, error) {
+	st := &stream{who: principal{p.Tenant, p.Issuer, p.Subject}, born: time.Now(), grant: g}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -281,7 +280,7 @@ func (x *exchange) listen(ctx context.Context) error {
 // subscribes to, for as long as life lasts.
 func (x *exchange) hold(ctx context.Context, open func(life context.Context, st *stream) error) error {
 	s := x.edge.streams
-	st, err := s.add(x.caller, x.who)
+	st, err := s.add(x.caller, newGrant(x.who, x.host))
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"go.opentelemetry.io/otel/trace/noop"
 
@@ -66,8 +67,16 @@ func New(opts Options) (*Gateway, error) {
 		g.join(p)
 	}
 	g.cleanups.push("federation", fed.Close)
+	ctx, cancel := context.WithTimeout(context.Background(), fillTime)
+	defer cancel()
+	if err := g.edge.hosts.fill(ctx); err != nil { // after the watch, so that no change is missed
+		return nil, errors.Join(err, g.cleanups.run(ctx))
+	}
 	return g, nil
 }
+
+// fillTime bounds how long it may take to read what all tenants register.
+const fillTime = time.Minute
 
 // newFederation makes the federation and, through it, the clients of upstreams.
 // peers may be nil.
