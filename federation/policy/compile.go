@@ -32,8 +32,13 @@ const (
 // wrong, each with the name of the rule or toolset and its place in the expression
 // (line:column, from 1).
 func Compile(t *tenant.Tenant) (*Program, error) {
+	return compile(t, &opener{known: fieldsOf(itemAlias, itemTags)})
+}
+
+// compile is Compile; about says what the vague parts of expressions know.
+func compile(t *tenant.Tenant, about *opener) (*Program, error) {
 	p := &Program{none: &toolset{}, toolsets: map[string]*toolset{}, takes: map[Kind]bool{}, memo: memo{seed: maphash.MakeSeed()}}
-	c := &compiler{program: p}
+	c := &compiler{program: p, about: about}
 	policy := tenant.Policy{Default: tenant.EffectAllow}
 	if t.Policy != nil {
 		policy = *t.Policy
@@ -64,6 +69,7 @@ func isEffect(e tenant.Effect) bool { return e == tenant.EffectAllow || e == ten
 // compiler makes a program.
 type compiler struct {
 	program *Program
+	about   *opener
 	env     *environment // nil until there is an expression
 	faults  tenant.Faults
 }
@@ -202,7 +208,7 @@ func (c *compiler) plan(x *expression, a *ast.AST, fault func(int64, string, ...
 		o := opener{ast: a, plan: plan}
 		x.open = o.part(a.Expr())
 	}
-	if o := (opener{ast: a, plan: plan, vague: true}); o.reads(a.Expr()) {
+	if o := (opener{ast: a, plan: plan, vague: true, known: c.about.known, called: c.about.called}); o.reads(a.Expr()) {
 		x.vague = o.part(a.Expr())
 	} else {
 		x.vague = &part{program: x.program}

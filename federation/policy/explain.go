@@ -51,8 +51,11 @@ type Step struct {
 	// Untrusted says that it reads what the server says of its item, which nobody
 	// vouches for.
 	Untrusted bool
-	Decides   bool
-	Err       error // why it fails
+	// Unknown are the fields of the item that are not known and on which it depends
+	// what comes of it, if ExplainWithout was asked; the outcome is MayHold then.
+	Unknown []string
+	Decides bool
+	Err     error // why it fails
 }
 
 // Explain gives the steps of the decision that Decide makes, in their order. The last

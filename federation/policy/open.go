@@ -121,9 +121,11 @@ func (o outcomes) choose(a, b outcomes) outcomes {
 type opener struct {
 	ast  *ast.AST
 	plan func(ast.Expr) program
-	// vague is set for parts that know nothing of the item but its kind, alias and
-	// tags.
-	vague bool
+	// vague is set for parts that know nothing of the item but its kind and what is
+	// in known, and arguments only if called is set.
+	vague  bool
+	known  fieldSet
+	called bool
 }
 
 // part makes the part of an expression that gives a bool.
@@ -202,18 +204,17 @@ func operands(e ast.Expr) []ast.Expr {
 
 // reads tells whether a part of the expression may depend on what is not known.
 func (o *opener) reads(e ast.Expr) bool {
-	return o.readsArguments(e) || o.vague && o.readsItem(e)
+	return !o.called && o.readsArguments(e) || o.vague && o.readsItem(e)
 }
 
 // readsItem tells whether a part of the expression may depend on more of the item
-// than its kind, alias and tags: whether the item is in it other than for these.
+// than what is known: whether the item is in it other than for that.
 func (o *opener) readsItem(e ast.Expr) bool {
 	found := false
 	known := map[int64]bool{}
 	ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
 		if e.Kind() == ast.SelectKind {
-			field := e.AsSelect().FieldName()
-			known[e.AsSelect().Operand().ID()] = field == itemAlias.String() || field == itemTags.String()
+			known[e.AsSelect().Operand().ID()] = o.known.hasNamed(e.AsSelect().FieldName())
 		}
 		switch Kind(variable(o.ast, e)) {
 		case varItem, KindTool, KindPrompt, KindResource:

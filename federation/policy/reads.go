@@ -14,6 +14,36 @@ func (s fieldSet) has(f itemField) bool { return s&(1<<f) != 0 }
 
 func (s *fieldSet) add(f itemField) { *s |= 1 << f }
 
+// hasNamed tells whether the field with that name is in the set.
+func (s fieldSet) hasNamed(name string) bool {
+	for f := range itemFields {
+		if s.has(f) && f.String() == name {
+			return true
+		}
+	}
+	return false
+}
+
+// fieldsOf makes a set.
+func fieldsOf(fields ...itemField) fieldSet {
+	var s fieldSet
+	for _, f := range fields {
+		s.add(f)
+	}
+	return s
+}
+
+// names gives the names of the fields in the set.
+func (s fieldSet) names() []string {
+	var all []string
+	for f := range itemFields {
+		if s.has(f) {
+			all = append(all, f.String())
+		}
+	}
+	return all
+}
+
 // reads says what an expression reads.
 type reads struct {
 	kinds     []Kind   // of the variables tool, prompt and resource; compiled expressions read at most one
