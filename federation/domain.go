@@ -189,9 +189,9 @@ func (d *domain) configure(t *tenant.Tenant, program *policy.Program) {
 	if !d.hub.reconfigure(next) {
 		gone = next.without(old) // the domain is closed
 	}
-	d.keepLanes(d.current())
+	lanes := d.keepLanes(d.current())
 	closeAll(gone)
-	forgetAll(gone)
+	forgetAll(append(gone, lanes...))
 }
 
 // closeAll lets the clients of members go side by side, since a stubborn program

@@ -168,6 +168,10 @@ func (h *hub) taskChanged(m *member, msg *mcp.Message) {
 		}
 	}
 	d := h.domain.current()
+	for s := range streams {
+		d = d.seenBy(s.caller) // those of one member share all members
+		break
+	}
 	h.mu.Unlock()
 	h.deliver(streams, noteTasks, msg, func(e *mcp.Edits) {
 		// The upstream's stream is not kept waiting for lists.

@@ -51,7 +51,8 @@ func (t *topic) has(key topicKey, m *member, k kind) bool {
 	if m.lane != nil && m.lane.name != key.audience.user && m.lane.name != key.audience.headers {
 		return false
 	}
-	return t.from.has(m)
+	// Names are given among all members, also those of whom nothing is to be seen.
+	return t.from.own.has(m)
 }
 
 // topic is a list that streams are told of.
@@ -336,8 +337,12 @@ func (h *hub) flush() {
 	}
 	h.mu.Unlock()
 	for key, t := range waiting {
+		d := t.from.renewed()
+		if d.audience != key.audience {
+			continue // the registration has changed, and with it who is told of what
+		}
 		// A view may take long to make. What changes meanwhile is marked anew.
-		now := h.look(key, t.from.renewed())
+		now := h.look(key, d)
 		h.mu.Lock()
 		h.tell(key, t, now)
 		h.mu.Unlock()

@@ -128,15 +128,17 @@ func (d *domain) prune(before time.Time) {
 	}
 }
 
-// keepLanes drops the lanes of members that a roster does not have.
-func (d *domain) keepLanes(next *roster) {
+// keepLanes drops the lanes of members that a roster does not have, and gives them.
+func (d *domain) keepLanes(next *roster) (gone []*member) {
 	d.lanes.mu.Lock()
 	defer d.lanes.mu.Unlock()
-	for key := range d.lanes.kept {
-		if next.byAlias[key.parent.conf.Alias] != key.parent {
+	for key, m := range d.lanes.kept {
+		if !next.has(key.parent) {
 			delete(d.lanes.kept, key)
+			gone = append(gone, m)
 		}
 	}
+	return gone
 }
 
 // laneDoer sends requests with one user's credentials.
@@ -208,7 +210,14 @@ func (f *Federation) Connected(ctx context.Context, name, alias string, who *ten
 	d := f.hold(name)
 	f.mu.RUnlock()
 	if d == nil {
-		return
+		if f.opts.Cluster == nil {
+			return
+		}
+		var err error
+		if d, err = f.load(ctx, name); err != nil {
+			f.log.Warn("load the tenant of a user who has signed in", "tenant", name, "error", err)
+			return
+		}
 	}
 	defer d.leave()
 	m := d.current().byAlias[alias]

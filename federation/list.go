@@ -12,7 +12,7 @@ import (
 
 // list answers one of the list methods from the view.
 func (d *roster) list(ctx context.Context, c *Call, k kind) (*Reply, error) {
-	d, members, parts, err := d.collect(ctx, c.Endpoint, k)
+	d, members, parts, err := d.collect(ctx, c, c.Endpoint, k)
 	if err != nil {
 		return nil, err
 	}
@@ -69,18 +69,21 @@ func (d *roster) list(ctx context.Context, c *Call, k kind) (*Reply, error) {
 	return reply, nil
 }
 
-// collect gathers the parts of a list from the upstreams that it is made of. It
-// gives the roster that they are of: the registration may change meanwhile.
-func (d *roster) collect(ctx context.Context, at Endpoint, k kind) (*roster, []*member, []part, error) {
+// collect gathers the parts of a list, as an endpoint has it, from the upstreams that
+// it is made of. It gives the roster that they are of: the registration may change
+// meanwhile, and with it what is hidden from the caller.
+func (d *roster) collect(ctx context.Context, c *Call, at Endpoint, k kind) (*roster, []*member, []part, error) {
 	members := d.behind(at, k)
 	parts := d.gather(ctx, members, k)
 	for range maxRestarts {
 		if !d.outdated() {
 			break
 		}
-		if d = d.renewed(); at.Alias != "" && d.byAlias[at.Alias] == nil || !d.hasToolset(at.Toolset) {
+		d = d.current().seenBy(callerOf(c))
+		if at.Alias != "" && d.byAlias[at.Alias] == nil || !d.hasToolset(at.Toolset) {
 			return nil, nil, nil, ErrNoEndpoint
 		}
+		d.take(c)
 		members = d.behind(at, k)
 		parts = d.gather(ctx, members, k)
 	}

@@ -1,6 +1,8 @@
 package federation
 
 import (
+	"context"
+	"slices"
 	"time"
 
 	"github.com/causeway-mcp/causeway/upstream/mcp"
@@ -17,6 +19,7 @@ type stream struct {
 	caller   caller
 	audience audience
 	heard    []*member
+	forwards []string // the headers that are kept of caller, if there
 	wants    [kindResources + 1]bool
 	uris     []watch
 	tasks    []watch
@@ -39,10 +42,16 @@ func (s *stream) wantsLists() bool { return s.wants != [len(s.wants)]bool{} }
 // fits tells whether a stream may go on under a new roster. One whose endpoint
 // went ends, as does one whose URL may not choose a mode any more; so does one whose
 // watched upstream went or has another configuration, or whose client may not have what
-// it watches any more: it must ask anew to learn what it may watch.
+// it watches any more: it must ask anew to learn what it may watch. One that came
+// before a header counted ends too, since that was not kept of it.
 func (s *stream) fits(next *roster) bool {
 	if next.checkEndpoint(s.at) != nil {
 		return false
+	}
+	for _, name := range next.forwards {
+		if !slices.Contains(s.forwards, name) {
+			return false
+		}
 	}
 	d := next.seenBy(s.caller)
 	if s.alias != "" && d.byAlias[s.alias] == nil {
@@ -63,8 +72,8 @@ func (s *stream) fits(next *roster) bool {
 
 // subscribe opens a listen stream for a checked subscriptions/listen request. It
 // asks no upstream: what is granted follows from what is known
-// (2026-07-28, basic/patterns/subscriptions).
-func (h *hub) subscribe(c *Call) (*Subscription, error) {
+// (2026-07-28, basic/patterns/subscriptions). Only what policy may read is asked for.
+func (h *hub) subscribe(ctx context.Context, c *Call) (*Subscription, error) {
 	for {
 		base := h.domain.current()
 		if err := base.checkEndpoint(c.Endpoint); err != nil {
@@ -74,7 +83,8 @@ func (h *hub) subscribe(c *Call) (*Subscription, error) {
 		if c.Endpoint.Alias != "" && d.byAlias[c.Endpoint.Alias] == nil {
 			return nil, ErrNoEndpoint
 		}
-		s, err := h.read(d, c)
+		d.take(c)
+		s, err := h.read(ctx, d, c)
 		if err != nil {
 			return nil, err
 		}
@@ -107,7 +117,7 @@ func (h *hub) join(d *roster, s *stream) (bool, error) {
 }
 
 // read checks the filter and finds what can be granted.
-func (h *hub) read(d *roster, c *Call) (*stream, error) {
+func (h *hub) read(ctx context.Context, d *roster, c *Call) (*stream, error) {
 	r := c.Request
 	if !r.Notifications.Ok() || r.Raw[r.Notifications.Start] != '{' {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "params.notifications must be an object")
@@ -119,6 +129,7 @@ func (h *hub) read(d *roster, c *Call) (*stream, error) {
 		mode:  d.modeOf(c.Endpoint),
 
 		audience: d.audience,
+		forwards: d.forwards,
 		queue:    NewQueue(h.domain.fed.opts.Limits.ListenQueue),
 	}
 	who := c.Principal
@@ -133,7 +144,7 @@ func (h *hub) read(d *roster, c *Call) (*stream, error) {
 		case "resourcesListChanged":
 			s.wants[kindResources], err = readBool(r.Raw, m)
 		case "resourceSubscriptions":
-			s.uris, err = h.readWatches(r.Raw, m, h.watchResource(d, c))
+			s.uris, err = h.readWatches(r.Raw, m, h.watchResource(ctx, d, c))
 		case "taskIds":
 			if !declares(r, mcp.ExtensionTasks) {
 				return nil, missingTasks()

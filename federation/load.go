@@ -227,7 +227,7 @@ func (f *Federation) changed(name string) {
 		f.log.Error("stop serving a tenant", "tenant", name, "error", err)
 		f.drop(name, d)
 	case errors.Is(err, tenant.ErrNotFound):
-		forgetAll(d.current().members)
+		forgetAll(append(d.keepLanes(&roster{}), d.current().members...))
 		f.drop(name, d)
 	case err != nil:
 		f.log.Error("load changed tenant", "tenant", name, "error", err)

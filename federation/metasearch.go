@@ -26,9 +26,9 @@ const (
 )
 
 // allTools gives the view of all tools, as a list would, and what it is made of.
-func (d *roster) allTools(ctx context.Context) (*roster, *view, *toolAnswer, error) {
-	at := Endpoint{Tenant: d.name, Toolset: d.caller.toolset, Discovery: tenant.DiscoveryFull}
-	d, members, parts, err := d.collect(ctx, at, kindTools)
+func (d *roster) allTools(ctx context.Context, c *Call) (*roster, *view, *toolAnswer, error) {
+	at := Endpoint{Tenant: d.name, Toolset: c.Endpoint.Toolset, Discovery: tenant.DiscoveryFull}
+	d, members, parts, err := d.collect(ctx, c, at, kindTools)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -86,7 +86,7 @@ func (d *roster) searchTools(ctx context.Context, c *Call) (*Reply, error) {
 	}
 	d.fed.metrics.searches.Inc()
 	d.warm(kindDiscover) // for the next search: it says what an upstream is for
-	d, v, a, err := d.allTools(ctx)
+	d, v, a, err := d.allTools(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func (d *roster) toolDetails(ctx context.Context, c *Call) (*Reply, error) {
 	if len(args.Names) < 1 || len(args.Names) > detailsMost {
 		return d.replyTool(c, mistake("names must hold between 1 and %d names", detailsMost)), nil
 	}
-	d, v, a, err := d.allTools(ctx)
+	d, v, a, err := d.allTools(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +236,7 @@ func (d *roster) listUpstreams(ctx context.Context, c *Call) (*Reply, error) {
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() { d.gather(ctx, d.members, kindDiscover) })
-	now, v, a, err := d.allTools(ctx)
+	now, v, a, err := d.allTools(ctx, c)
 	wg.Wait()
 	if err != nil {
 		return nil, err

@@ -240,7 +240,10 @@ func (d *roster) mayHear(m *member, uri string) bool {
 	if !d.audience.hidden {
 		return true
 	}
-	return d.has(m) && !slices.ContainsFunc(d.resourceFacts(m, uri), func(p *policy.Item) bool { return !d.allows(p) })
+	if !d.has(m) || m.known(kindResources) == nil || m.known(kindTemplates) == nil {
+		return false // what policy may read of it is not known
+	}
+	return !slices.ContainsFunc(d.resourceFacts(m, uri), func(p *policy.Item) bool { return !d.allows(p) })
 }
 
 // shows tells whether the roster's callers can see anything of a member, or may be able

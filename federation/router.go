@@ -183,7 +183,7 @@ func (f *Federation) Listen(ctx context.Context, c *Call) (*Subscription, error)
 		return nil, err
 	}
 	defer d.leave()
-	return d.hub.subscribe(c)
+	return d.hub.subscribe(ctx, c)
 }
 
 // CodeOverQuota is the JSON-RPC error code of refusals for quota or rate,

@@ -15,11 +15,20 @@ type watch struct {
 	exposed string
 }
 
-// watchResource finds the upstream of a resource that may be subscribed to.
-func (h *hub) watchResource(d *roster, c *Call) func(string) *target {
+// watchResource finds the upstream of a resource that may be subscribed to. Where
+// something may be hidden, what policy may read of the resource is waited for.
+func (h *hub) watchResource(ctx context.Context, d *roster, c *Call) func(string) *target {
+	looked := map[*member]bool{}
 	return func(uri string) *target {
 		t := d.own.locateKnown(c.Endpoint.Alias, uri)
-		if t == nil || !t.member.canSubscribe() || !d.mayHear(t.member, t.name) {
+		if t == nil || !d.has(t.member) || !t.member.canSubscribe() {
+			return nil
+		}
+		if d.audience.hidden && !looked[t.member] {
+			looked[t.member] = true
+			t.member.look(ctx, kindResources, kindTemplates)
+		}
+		if !d.mayHear(t.member, t.name) {
 			return nil
 		}
 		return t
@@ -85,7 +94,7 @@ func (m *member) refusesTask(id string, now time.Time) bool {
 // subscribed to, which makes sense for clients that subscribe to one at a time.
 // The errors are those of Handle.
 func (f *Federation) Watchable(ctx context.Context, c *Call) error {
-	d, err := f.enter(ctx, c.Endpoint)
+	d, err := f.enterAs(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -95,6 +104,10 @@ func (f *Federation) Watchable(ctx context.Context, c *Call) error {
 	}
 	t, err := d.locate(ctx, c, c.Request.URI.Value)
 	if err != nil {
+		return err
+	}
+	t.field = c.Request.URI
+	if err := d.checkResource(c, t); err != nil {
 		return err
 	}
 	if !t.member.canSubscribe() {
