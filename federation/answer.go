@@ -111,6 +111,9 @@ func (x *exchange) result(ctx context.Context, msg *mcp.Message, left time.Durat
 	if left >= 0 {
 		e.SetMember(msg.Raw, msg.Result, "ttlMs", strconv.AppendInt(nil, left.Milliseconds(), 10))
 	}
+	if msg.CacheScope.Value == "public" && r.Method == mcp.MethodResourcesRead && x.domain.differs(x.target.member) {
+		e.Replace(msg.CacheScope.Span, []byte(`"private"`))
+	}
 	reply := &Reply{Status: http.StatusOK, Body: mcp.GetBuffer(len(msg.Raw) + 128), Upstream: x.target.member.conf.Alias}
 	reply.Body.B = e.AppendTo(reply.Body.B, msg.Raw)
 	if string(msg.IsError.In(msg.Raw)) == "true" {

@@ -151,8 +151,15 @@ func (d *roster) renewed() *roster {
 
 // varies tells whether what the endpoint shows depends on who asks.
 func (d *roster) varies() bool {
-	return d.audience.user != "" || d.audience.headers != "" || d.audience.hidden && d.policy.Varies(d.audience.toolset)
+	return d.audience.user != "" || d.audience.headers != "" || d.sorts()
 }
+
+// sorts tells whether policy hides from one caller of the endpoint what it shows
+// another.
+func (d *roster) sorts() bool { return d.audience.hidden && d.policy.Varies(d.audience.toolset) }
+
+// differs tells whether who may have an answer of a member depends on who asks.
+func (d *roster) differs(m *member) bool { return m.lane != nil || d.sorts() }
 
 // maxAudiences bounds the audiences that are kept of one tenant: when there are more,
 // those that came last first make room.

@@ -56,6 +56,7 @@ func errCursor() *mcp.Error { return mcp.Errorf(mcp.CodeInvalidParams, "cursor i
 func cursorBinding(at Endpoint, k kind) []byte {
 	b := appendField(make([]byte, 0, 128), at.Tenant)
 	b = appendField(b, at.Alias)
+	b = appendField(b, at.Toolset)
 	b = appendField(b, string(at.Discovery))
 	return appendField(b, k.method())
 }

@@ -61,6 +61,9 @@ func (d *roster) discoverOne(c *Call, members []*member, parts []part) *Reply {
 	var e mcp.Edits
 	e.SetMember(raw, whole, "supportedVersions", appendVersions(nil))
 	e.SetMember(raw, whole, "ttlMs", strconv.AppendInt(nil, h.ttl.Milliseconds(), 10))
+	if parts[0].seg.public && !h.public {
+		e.SetMember(raw, whole, "cacheScope", []byte(`"private"`))
+	}
 	if parts[0].reason != "" {
 		if meta := mcp.Find(raw, whole, "_meta"); meta.Ok() && raw[meta.Start] == '{' {
 			e.SetMember(raw, meta, mcp.MetaPartial, appendPartial(nil, members, parts))
