@@ -65,8 +65,27 @@ func connectTool(alias string) []byte {
 
 // lacksConsent tells whether the user is known to have to sign in at the upstream.
 func (m *member) lacksConsent() bool {
-	seg := m.known(kindTools)
-	return seg != nil && seg.consent
+	if m.lane == nil {
+		return false
+	}
+	for k := range kinds {
+		if seg := m.known(k); seg != nil && seg.consent {
+			return true
+		}
+	}
+	return false
+}
+
+// consented gives the first error of those members where the user has to sign in.
+func consented(ctx context.Context, members []*member) error {
+	for _, m := range members {
+		if m.lacksConsent() {
+			if err := m.consented(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // consented gives an error, in which consentNeeded finds the page, unless the user has

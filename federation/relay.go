@@ -88,7 +88,23 @@ func (x *exchange) again(ctx context.Context) (*Reply, error) {
 		return nil, unknown(k, x.call.Request.Name.Value)
 	}
 	x.target.item = it
+	if err := x.checkAgain(k); err != nil {
+		return nil, err
+	}
 	return x.do(ctx)
+}
+
+// checkAgain checks the call of what has another definition by now.
+func (x *exchange) checkAgain(k kind) error {
+	d, t := x.domain, x.target
+	if !d.audience.hidden {
+		return nil
+	}
+	now := d.lookup(x.call.Endpoint.Alias, k, t.exposed)
+	if now == nil || now.member != t.member || now.name != t.name {
+		return unknown(k, t.exposed)
+	}
+	return d.checkNamed(x.call, k, now)
 }
 
 // do sends the request once and reads its answer.

@@ -66,12 +66,8 @@ func (d *roster) resolve(ctx context.Context, c *Call, k kind, exposed string) (
 		return t, nil
 	}
 	candidates := d.candidates(c.Endpoint.Alias, exposed)
-	for _, m := range candidates {
-		if m.lacksConsent() {
-			if err := m.consented(ctx); err != nil {
-				return nil, err
-			}
-		}
+	if err := consented(ctx, candidates); err != nil {
+		return nil, err
 	}
 	d.reread(ctx, candidates, k, func() bool { return d.lookup(c.Endpoint.Alias, k, exposed) != nil })
 	if err := ctx.Err(); err != nil {
@@ -79,6 +75,9 @@ func (d *roster) resolve(ctx context.Context, c *Call, k kind, exposed string) (
 	}
 	if t := d.lookup(c.Endpoint.Alias, k, exposed); t != nil {
 		return t, nil
+	}
+	if err := consented(ctx, candidates); err != nil {
+		return nil, err // it was not known before
 	}
 	for _, m := range candidates {
 		if m.known(k) == nil {
@@ -114,7 +113,7 @@ func (m *member) failure(k kind) upstream.Class {
 // list (expansions of templates, links from results) are routed by their alias. What
 // policy may read of it is waited for; checkResource is for the caller to call.
 func (d *roster) locate(ctx context.Context, c *Call, uri string) (*target, error) {
-	t, err := d.own.locateAny(ctx, c, uri)
+	t, err := d.own.locateAny(ctx, c, uri, d)
 	if err != nil || !d.audience.hidden {
 		return t, err
 	}
@@ -128,8 +127,8 @@ func (d *roster) locate(ctx context.Context, c *Call, uri string) (*target, erro
 	return t, nil
 }
 
-// locateAny is locate, whatever policy says.
-func (d *roster) locateAny(ctx context.Context, c *Call, uri string) (*target, error) {
+// locateAny is locate, whatever policy says. Only members of asker are asked.
+func (d *roster) locateAny(ctx context.Context, c *Call, uri string, asker *roster) (*target, error) {
 	alias := c.Endpoint.Alias
 	if alias != "" {
 		t := &target{member: d.byAlias[alias], name: uri}
@@ -148,12 +147,12 @@ func (d *roster) locateAny(ctx context.Context, c *Call, uri string) (*target, e
 			return &target{member: m, name: original}, nil
 		}
 	}
-	return d.locateBare(ctx, uri)
+	return d.locateBare(ctx, uri, asker)
 }
 
 // locateBare finds a URI without an alias among the upstreams with prefix none:
 // by their lists, then by their templates, else it goes to the only one.
-func (d *roster) locateBare(ctx context.Context, uri string) (*target, error) {
+func (d *roster) locateBare(ctx context.Context, uri string, asker *roster) (*target, error) {
 	bare := d.bareMembers()
 	if len(bare) == 0 {
 		return nil, unknown(kindResources, uri)
@@ -165,8 +164,9 @@ func (d *roster) locateBare(ctx context.Context, uri string) (*target, error) {
 		return t, nil
 	}
 	found := func() bool { return d.bareOwner(bare, uri) != nil }
-	d.reread(ctx, bare, kindResources, found)
-	d.reread(ctx, bare, kindTemplates, found)
+	asked := asker.bareMembers()
+	d.reread(ctx, asked, kindResources, found)
+	d.reread(ctx, asked, kindTemplates, found)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

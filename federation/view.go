@@ -101,9 +101,11 @@ func partsOf(k kind, all, members []*member, parts []part) []part {
 		return parts
 	}
 	full := make([]part, len(all))
+	at := 0 // members are in the order of all
 	for i, m := range all {
-		if at := slices.Index(members, m); at >= 0 {
+		if at < len(members) && members[at] == m {
 			full[i] = parts[at]
+			at++
 		} else {
 			full[i].seg = m.known(k)
 		}
@@ -232,7 +234,7 @@ func (b *rowBuilder) add(m *member, it *item, bare bool) {
 	switch {
 	case b.key.alias != "":
 		r.exposed = it.name
-	case bare:
+	case bare && !it.connect: // that one would not say of which upstream it is
 		if r.exposed, r.cleaned = b.expose(m, it, false); b.taken[r.exposed] {
 			b.view.clashes = append(b.view.clashes, rejection{r.exposed, "upstream " + m.conf.Alias + " keeps its prefix here"})
 			r.exposed, r.cleaned = b.expose(m, it, true)
