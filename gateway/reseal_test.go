@@ -396,3 +396,57 @@ func TestResealerStops(t *testing.T) {
 		}
 	})
 }
+
+// told keeps what is logged, and tells when a line comes that has some text in it.
+type told struct {
+	text string
+	once sync.Once
+	came chan struct{}
+}
+
+func (w *told) Write(line []byte) (int, error) {
+	if strings.Contains(string(line), w.text) {
+		w.once.Do(func() { close(w.came) })
+	}
+	return len(line), nil
+}
+
+// TestGatewaySealsAnew holds that a gateway does it by itself.
+func TestGatewaySealsAnew(t *testing.T) {
+	cfg := registered(t, config.StoreFile, "")
+	open := func() *Registry {
+		r, err := OpenRegistry(t.Context(), cfg, nil, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	r := open()
+	if _, err := r.Put(t.Context(), withSecrets(ringOf(t, "old"), "acme"), 0); err != nil {
+		t.Fatal(err)
+	}
+	putValue(t, r.Vault, ringOf(t, "old"), userKey("acme", "alice"), "token of alice")
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Keys = []config.Key{{ID: "new", Secret: config.Secret{Env: "new"}}, {ID: "old", Secret: config.Secret{Env: "old"}}}
+	log := &told{text: "sealed anew what older keys had sealed", came: make(chan struct{})}
+	g, err := FromConfig(t.Context(), cfg, Deps{
+		Logger:    slog.New(slog.NewTextHandler(log, nil)),
+		LookupEnv: func(name string) (string, bool) { return strings.Repeat(name, seal.MinSecret), true },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-log.came:
+	case <-time.After(30 * time.Second):
+		t.Error("nothing was sealed anew within 30 s")
+	}
+	if err := g.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	r = open()
+	defer r.Close()
+	opens(t, r, ringOf(t, "new"), 1, 1)
+}
