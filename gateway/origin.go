@@ -41,12 +41,18 @@ func (g *guard) allow(r *http.Request) bool { return g.allowAt(r, nil) }
 // allowAt is allow for a host of a tenant, which is as good as that of the public URL,
 // and so is its origin, there. of is nil for all others.
 func (g *guard) allowAt(r *http.Request, of *host) bool {
-	if g.loopback && of == nil {
-		host := hostname(r.Host)
-		if !isLoopbackName(host) && (g.host == "" || !sameName(host, g.host)) {
-			return false
-		}
+	return g.allowHost(r, of) && g.allowOrigin(r, of)
+}
+
+func (g *guard) allowHost(r *http.Request, of *host) bool {
+	if !g.loopback || of != nil {
+		return true
 	}
+	host := hostname(r.Host)
+	return isLoopbackName(host) || g.host != "" && sameName(host, g.host)
+}
+
+func (g *guard) allowOrigin(r *http.Request, of *host) bool {
 	values := r.Header["Origin"]
 	if len(values) == 0 {
 		return true // not a browser, or a page of the same origin that only reads

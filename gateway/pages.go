@@ -45,8 +45,16 @@ func (e *edge) mountPages(handler http.Handler) {
 }
 
 // has tells whether a request is for a page.
-func (p *pages) has(r *http.Request) bool {
-	return strings.HasPrefix(p.public.below(r.URL.Path), pathPages)
+func (p *pages) has(r *http.Request) bool { return p.path(r) != "" }
+
+// path gives the path of the page that a request is for; empty where it is for none.
+func (p *pages) path(r *http.Request) string {
+	for _, path := range []string{p.public.below(r.URL.Path), r.URL.Path} {
+		if strings.HasPrefix(path, pathPages) {
+			return path
+		}
+	}
+	return ""
 }
 
 // serve answers a request for a page. address is the client's, behind trusted proxies.
@@ -84,7 +92,7 @@ func (p *pages) serve(w http.ResponseWriter, r *http.Request, address string) {
 // allow tells whether a request may be served. Forms come from the gateway's own pages
 // alone: not even the origins whose pages may call the MCP endpoints have any there.
 func (p *pages) allow(r *http.Request) bool {
-	if !p.guard.allow(r) {
+	if !p.guard.allowHost(r, nil) || !privately(r) && !p.guard.allowOrigin(r, nil) {
 		return false
 	}
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
@@ -95,7 +103,15 @@ func (p *pages) allow(r *http.Request) bool {
 		return true // of no browser; those send it with each form (Fetch standard, 3.1)
 	}
 	origin, err := parseOrigin(values[0])
-	return err == nil && origin == p.public.origin
+	return err == nil && origin == p.public.origin || privately(r)
+}
+
+// privately tells whether a form is from a page of the same origin that has browsers
+// keep its address to themselves: they then say that its origin is null (Fetch standard,
+// 3.1), and by another header, which no page can set, where it is from.
+func privately(r *http.Request) bool {
+	origin, site := r.Header["Origin"], r.Header["Sec-Fetch-Site"]
+	return len(origin) == 1 && origin[0] == "null" && len(site) == 1 && site[0] == "same-origin"
 }
 
 // take reads the request's body, and gives the request as the handler is to see it; or
@@ -114,8 +130,7 @@ func (p *pages) take(w http.ResponseWriter, r *http.Request) (*http.Request, int
 	}
 	inner := r.Clone(r.Context())
 	inner.Body = io.NopCloser(bytes.NewReader(body))
-	inner.URL.Path = p.public.below(r.URL.Path)
-	inner.URL.RawPath = ""
+	inner.URL.Path, inner.URL.RawPath = p.path(r), ""
 	return inner, 0
 }
 

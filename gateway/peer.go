@@ -84,11 +84,8 @@ func (p *peers) close(context.Context) error {
 	return nil
 }
 
-// join makes the gateway one of several.
-func (g *Gateway) join(p *peers) {
-	g.edge.peers, g.edge.handshakes.peers = p, p
-	g.cleanups.push("peers", p.close)
-}
+// meet makes the gateway one of several; nil leaves it the only one.
+func (g *Gateway) meet(p *peers) { g.edge.peers, g.edge.handshakes.peers = p, p }
 
 // servePeers serves other replicas until the gateway stops, which waits for what
 // they have passed on.

@@ -55,7 +55,8 @@ func startPeerEdge(t *testing.T, r router, opts Options, complete func(*edge)) *
 		t.Fatal(err)
 	}
 	g := newGateway(opts, r, budget, metrics)
-	g.join(p)
+	g.meet(p)
+	g.cleanups.push("peers", p.close)
 	complete(g.edge)
 	if err := g.Start(t.Context()); err != nil {
 		t.Fatal(err)
