@@ -16,16 +16,30 @@ import (
 const reachTimeout = 5 * time.Second
 
 // runCheck reads a configuration as serve does and tells all that is wrong with
-// it.
+// it, or explains a decision of its policy.
 func runCheck(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
-	fs := newFlags("check", "", "Reads a configuration file as serve does, and tells all that is wrong with it.\nThe exit code is 0 when nothing is.")
+	fs := newFlags("check", "", "Reads a configuration file as serve does, and tells all that is wrong with it.\nThe exit code is 0 when nothing is.\n"+
+		"With --explain it tells, from the file alone, which rule lets somebody see and use\nsomething, or does not; the exit code is 0 in both cases. Upstreams are not asked: whether\nthey have it, and what pins and credentials hide, is not looked at. For example\n\n"+
+		"  causeway check --explain --as '{\"groups\":[\"finance\"]}' --tool travel_bookHotel")
 	files := addConfigFlags(fs)
+	var explain explainFlags
+	explain.register(fs)
 	noSecrets := fs.Bool("skip-secrets", false, "do not look whether the secrets that the file refers to are there")
 	connect := fs.Bool("connect", false, "also ask each Redis that the file names whether it answers; needs its secrets")
 	if code, ok := parseFlags(fs, args, 0, 0, stdout, stderr); !ok {
 		return code
 	}
+	if err := explain.check(fs); err != nil {
+		fmt.Fprintf(stderr, "causeway check: %v\n", err)
+		return exitUsage
+	}
 	cfg, err := files.loader().Load(*files.path)
+	if err == nil && explain.explain {
+		if err := explain.run(cfg, stdout); err != nil {
+			return fail("check", err, stderr)
+		}
+		return exitOK
+	}
 	if err == nil && !*noSecrets {
 		err = checkSecrets(cfg)
 	}
@@ -47,7 +61,7 @@ func runCheck(ctx context.Context, args []string, _ io.Reader, stdout, stderr io
 func checkSecrets(cfg *config.Config) error {
 	var all config.Faults
 	_, keys := cfg.SealKeys(os.LookupEnv)
-	for _, err := range []error{keys, cfg.CheckConnections(os.LookupEnv), cfg.CheckIssuers(os.LookupEnv), cfg.CheckVariables(os.LookupEnv)} {
+	for _, err := range []error{keys, cfg.CheckConnections(os.LookupEnv), cfg.CheckIssuers(os.LookupEnv), cfg.CheckCredentials(os.LookupEnv), cfg.CheckVariables(os.LookupEnv)} {
 		var faults config.Faults
 		if errors.As(err, &faults) {
 			all = append(all, faults...)

@@ -43,6 +43,10 @@ func TestCheck(t *testing.T) {
 			1, "", "FILE: 2 faults\n  keys[0].secret: environment variable CHECK_NONE is not set\n" +
 				"  tenants[0].upstreams[0].env.B: environment variable CHECK_NONE is not set\n",
 		}},
+		{"credentials missing", "tenants:\n- name: a\n  upstreams:\n  - {alias: x, url: 'http://h/', auth: {mode: bearer, token: {env: CHECK_NONE}}}\n" +
+			"  - {alias: y, url: 'http://h/', auth: {mode: headers, headers: {X-Key: {env: CHECK_KEY}}}}", nil, outcome{
+			1, "", "FILE: 1 fault\n  tenants[0].upstreams[0].auth.token: environment variable CHECK_NONE is not set\n",
+		}},
 		{"Redis", "keys: [{id: k, secret: {env: CHECK_KEY}}]\nredis: {url: {env: CHECK_NONE}, password: {env: CHECK_KEY}}\n" +
 			"store: {type: redis, url: {env: CHECK_KEY}}", nil, outcome{
 			1, "", "FILE: 2 faults\n  store.url: must be a URL such as redis://127.0.0.1:6379/0, or rediss:// for TLS\n" +
