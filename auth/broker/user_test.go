@@ -1,0 +1,499 @@
+package broker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/causeway-mcp/causeway/auth/broker"
+	"github.com/causeway-mcp/causeway/cache"
+	"github.com/causeway-mcp/causeway/federation/tenant"
+)
+
+// asked gives whether the user is asked for something.
+func asked(err error) bool {
+	var ask *broker.ConsentError
+	return errors.As(err, &ask)
+}
+
+// TestRefreshAhead has a token replaced before its end while the old one is in use.
+func TestUserTokenIsRefreshedAhead(t *testing.T) {
+	r := newConsentRig(t)
+	rep := r.replica()
+	r.person("ann-at-idp", "ann-at-travel").connect(rep.link("ann-at-idp", "editor"))
+	first := rep.token("ann-at-idp", "editor")
+	r.clock.advance(3 * time.Minute)
+	if got := rep.token("ann-at-idp", "editor"); got != first || r.as.refreshes() != 0 {
+		t.Errorf("refreshed after 3 of 5 minutes")
+	}
+	r.clock.advance(70 * time.Second) // within a minute of its end
+	eventually(t, "the token is replaced", func() bool { return rep.token("ann-at-idp", "editor") != first })
+	if n := r.as.refreshes(); n != 1 {
+		t.Errorf("refreshed %d times, want once", n)
+	}
+	for _, f := range r.as.posted {
+		if f.Get("grant_type") == "refresh_token" && (f.Get("resource") != "http://127.0.0.1:9/mcp" || f.Get("client_id") != "gateway-at-travel") {
+			t.Errorf("refreshed with %v", f)
+		}
+	}
+	// After its end there is nothing to wait with.
+	second := rep.token("ann-at-idp", "editor")
+	r.clock.advance(time.Hour)
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			if got, err := rep.shown("ann-at-idp", "editor"); err != nil || got == second {
+				t.Errorf("an old token, or none: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := r.as.refreshes(); n != 2 {
+		t.Errorf("refreshed %d times, want twice", n)
+	}
+}
+
+// eventually waits until something holds: what others do in the background.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(10 * time.Second)
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// TestReplicasShareUserTokens has two replicas need a new token at the same time: one of
+// them gets it, and both use it.
+func TestReplicasShareUserTokens(t *testing.T) {
+	r := newConsentRig(t)
+	a := r.replica()
+	b := r.replica(func(o *broker.Options) { o.PublicURL = a.site.URL })
+	r.person("ann-at-idp", "ann-at-travel").connect(a.link("ann-at-idp", "editor"))
+	if a.token("ann-at-idp", "editor") != b.token("ann-at-idp", "editor") {
+		t.Error("the replicas show different tokens")
+	}
+	for round := range 3 {
+		r.clock.advance(time.Hour)
+		got := make([]string, 8)
+		var wg sync.WaitGroup
+		for i := range got {
+			wg.Go(func() {
+				rep := []*replica{a, b}[i%2]
+				var err error
+				if got[i], err = rep.shown("ann-at-idp", "editor"); err != nil {
+					t.Errorf("round %d: %v", round, err)
+				}
+			})
+		}
+		wg.Wait()
+		for _, one := range got {
+			if one != got[0] {
+				t.Errorf("round %d: the replicas show different tokens", round)
+			}
+		}
+		if n := r.as.refreshes(); n != round+1 {
+			t.Errorf("refreshed %d times, want %d", n, round+1)
+		}
+	}
+}
+
+// noLeases are those of a store that cannot be reached.
+type noLeases struct{ cache.Leases }
+
+// Acquire implements cache.Leases.
+func (noLeases) Acquire(context.Context, cache.Scope, string, string, time.Duration) (cache.Lease, bool, error) {
+	return cache.Lease{}, false, errors.New("no connection")
+}
+
+// TestOtherReplicaWasFaster has another replica use up the refresh token, without a
+// lease that would tell: what it has put into the vault is used.
+func TestOtherReplicaWasFaster(t *testing.T) {
+	r := newConsentRig(t)
+	a := r.replica(func(o *broker.Options) { o.Leases = noLeases{} })
+	b := r.replica(func(o *broker.Options) { o.Leases, o.PublicURL = noLeases{}, a.site.URL })
+	r.person("ann-at-idp", "ann-at-travel").connect(a.link("ann-at-idp", "editor"))
+	a.token("ann-at-idp", "editor")
+	r.clock.advance(time.Hour)
+	entered, other := make(chan struct{}), make(chan struct{})
+	var first atomic.Bool
+	r.as.set(func() {
+		r.as.tokens = func(http.ResponseWriter, *http.Request) bool {
+			if first.CompareAndSwap(false, true) { // it waits until the second is done
+				close(entered)
+				<-other
+			}
+			return false
+		}
+	})
+	var wg sync.WaitGroup
+	var slow string
+	var slowErr error
+	wg.Go(func() { slow, slowErr = a.shown("ann-at-idp", "editor") })
+	<-entered
+	fast := b.token("ann-at-idp", "editor")
+	close(other)
+	wg.Wait()
+	if slowErr != nil || slow != fast {
+		t.Errorf("the slow one shows another token than the fast one: %v", slowErr)
+	}
+	if n := r.as.refreshes(); n != 2 {
+		t.Errorf("refreshed %d times, want twice", n)
+	}
+}
+
+// TestRotationIsKeptFirst has a process end between the answer of the server and the
+// vault's: the new access token was not used by then. Where the process goes on, it is
+// kept in memory until the vault takes it.
+func TestRotationIsKeptFirst(t *testing.T) {
+	r := newConsentRig(t)
+	rep := r.replica()
+	r.person("ann-at-idp", "ann-at-travel").connect(rep.link("ann-at-idp", "editor"))
+	first := rep.token("ann-at-idp", "editor")
+	r.clock.advance(time.Hour)
+	down := errors.New("the vault is down")
+	r.vault.watch(func(tenant.VaultKey) error { return down })
+	if got, err := rep.shown("ann-at-idp", "editor"); !errors.Is(err, down) {
+		t.Errorf("a token was shown before it was kept: %v, %v", got != first, err)
+	}
+	if n := r.as.refreshes(); n != 1 {
+		t.Errorf("refreshed %d times, want once", n)
+	}
+	// Another process knows nothing of it: the old refresh token is of no use.
+	other := r.replica(func(o *broker.Options) { o.PublicURL = rep.site.URL })
+	if _, err := other.shown("ann-at-idp", "editor"); !errors.Is(err, down) && !asked(err) {
+		t.Errorf("another process: %v", err)
+	}
+	// The first one has it still.
+	r.vault.watch(nil)
+	if got, err := rep.shown("ann-at-idp", "editor"); err != nil || got == first || r.as.account(got) != "ann-at-travel" {
+		t.Errorf("the token was lost: %v", err)
+	}
+	if got := other.token("ann-at-idp", "editor"); got != rep.token("ann-at-idp", "editor") {
+		t.Error("the replicas show different tokens")
+	}
+}
+
+// TestLostRotation has a process end before the new refresh token was kept: its user is
+// asked again.
+func TestLostRotation(t *testing.T) {
+	r := newConsentRig(t)
+	rep := r.replica()
+	ann := r.person("ann-at-idp", "ann-at-travel")
+	ann.connect(rep.link("ann-at-idp", "editor"))
+	r.clock.advance(time.Hour)
+	r.vault.watch(func(tenant.VaultKey) error { return errors.New("ended") })
+	if _, err := rep.shown("ann-at-idp", "editor"); err == nil || asked(err) {
+		t.Errorf("while the vault is down: %v", err)
+	}
+	r.vault.watch(nil)
+	next := r.replica()
+	ann.connect(next.link("ann-at-idp", "editor"))
+	next.token("ann-at-idp", "editor")
+}
+
+// TestSealedAnew has the value in the vault sealed anew while its token is refreshed.
+func TestSealedAnew(t *testing.T) {
+	r := newConsentRig(t)
+	rep := r.replica()
+	r.person("ann-at-idp", "ann-at-travel").connect(rep.link("ann-at-idp", "editor"))
+	r.clock.advance(time.Hour)
+	r.as.set(func() {
+		r.as.tokens = func(http.ResponseWriter, *http.Request) bool {
+			all, err := r.vault.Secrets(t.Context(), tenant.VaultKey{}, 100)
+			if err != nil {
+				t.Error(err)
+			}
+			for _, v := range all {
+				if _, err := r.vault.PutSecret(t.Context(), v.Key, v.Sealed, v.Revision); err != nil {
+					t.Error(err)
+				}
+			}
+			return false
+		}
+	})
+	access := rep.token("ann-at-idp", "editor")
+	other := r.replica(func(o *broker.Options) { o.PublicURL = rep.site.URL })
+	if got := other.token("ann-at-idp", "editor"); got != access {
+		t.Error("what was refreshed is not in the vault")
+	}
+}
+
+// TestServerFails holds that a server which does not answer costs nobody the sign-in,
+// and that one which refuses does.
+func TestServerFails(t *testing.T) {
+	r := newConsentRig(t)
+	rep := r.replica()
+	ann := r.person("ann-at-idp", "ann-at-travel")
+	ann.connect(rep.link("ann-at-idp", "editor"))
+	first := rep.token("ann-at-idp", "editor")
+	status := http.StatusServiceUnavailable
+	r.as.set(func() {
+		r.as.tokens = func(w http.ResponseWriter, _ *http.Request) bool {
+			if status == 0 {
+				return false
+			}
+			w.WriteHeader(status)
+			return true
+		}
+	})
+	r.clock.advance(4*time.Minute + 10*time.Second)
+	for range 3 {
+		if got := rep.token("ann-at-idp", "editor"); got != first {
+			t.Error("another token while the server is down")
+		}
+	}
+	eventually(t, "a refresh was tried", func() bool { return r.as.refreshes() == 1 })
+	r.clock.advance(time.Hour)
+	for range 3 {
+		if _, err := rep.shown("ann-at-idp", "editor"); err == nil || asked(err) {
+			t.Errorf("after the token's end, while the server is down: %v", err)
+		}
+	}
+	if n := r.as.refreshes(); n != 2 {
+		t.Errorf("refreshed %d times, want twice: a server that fails is spared", n)
+	}
+	r.as.set(func() { status = 0 })
+	r.clock.advance(time.Minute)
+	rep.token("ann-at-idp", "editor")
+	r.as.set(func() { clear(r.as.families) })
+	r.clock.advance(time.Hour)
+	if _, err := rep.shown("ann-at-idp", "editor"); !asked(err) {
+		t.Errorf("with a dead refresh token: %v", err)
+	}
+	ann.connect(rep.link("ann-at-idp", "editor"))
+	rep.token("ann-at-idp", "editor")
+	mustNotLog(t, r)
+}
+
+// refuse tells a source that the upstream has refused a token.
+func (rep *replica) refuse(access string, status int, challenges ...string) (bool, error) {
+	return rep.source("ann-at-idp", "editor").Refused(rep.r.t.Context(), http.Header{"Authorization": {"Bearer " + access}}, status, challenges)
+}
+
+// TestRefusedUserToken has the upstream refuse a token: it is refreshed once, and then
+// its user is asked.
+func TestRefusedUserToken(t *testing.T) {
+	r := newConsentRig(t)
+	rep := r.replica()
+	ann := r.person("ann-at-idp", "ann-at-travel")
+	ann.connect(rep.link("ann-at-idp", "editor"))
+	first := rep.token("ann-at-idp", "editor")
+	again, err := rep.refuse(first, http.StatusUnauthorized)
+	if !again || err != nil {
+		t.Fatalf("after the first 401: %v, %v", again, err)
+	}
+	second := rep.token("ann-at-idp", "editor")
+	if second == first {
+		t.Fatal("the refused token is shown again")
+	}
+	if again, err = rep.refuse(first, http.StatusUnauthorized); !again || err != nil || r.as.refreshes() != 1 {
+		t.Errorf("a late 401 for the first token: %v, %v", again, err)
+	}
+	if again, err = rep.refuse(second, http.StatusUnauthorized); again || !asked(err) {
+		t.Errorf("after the second 401: %v, %v", again, err)
+	}
+	if _, err = rep.shown("ann-at-idp", "editor"); !asked(err) {
+		t.Errorf("the refused token is shown again: %v", err)
+	}
+	if n := r.as.refreshes(); n != 1 {
+		t.Errorf("refreshed %d times, want once", n)
+	}
+	// The page has the user sign in, though there is a token that looks good.
+	ann.connect(rep.link("ann-at-idp", "editor"))
+	if third := rep.token("ann-at-idp", "editor"); third == second {
+		t.Error("the user has signed in, and the refused token is shown")
+	}
+	if again, err = rep.refuse("somebody else's", http.StatusForbidden); again || err != nil {
+		t.Errorf("a 403 without a challenge: %v, %v", again, err)
+	}
+}
+
+// TestStepUp has the upstream want more scopes than the user has let the gateway have.
+func TestStepUp(t *testing.T) {
+	r := newConsentRig(t)
+	rep := r.replica()
+	ann := r.person("ann-at-idp", "ann-at-travel")
+	ann.connect(rep.link("ann-at-idp", "editor"))
+	access := rep.token("ann-at-idp", "editor")
+	const challenge = `Bearer error="insufficient_scope", scope="pay refund"`
+	again, err := rep.refuse(access, http.StatusForbidden, challenge)
+	if again {
+		t.Error("the same token is tried again")
+	}
+	s := ann.open(linkOf(t, err))
+	mustHave(t, s, http.StatusOK, "<code>trips</code>", "<code>pay</code>", "<code>refund</code>")
+	ann.connect(linkOf(t, err))
+	if got := r.as.asked[len(r.as.asked)-1].Get("scope"); got != "trips pay refund" {
+		t.Errorf("the user was asked for %q", got)
+	}
+	wider := rep.token("ann-at-idp", "editor")
+	if again, err = rep.refuse(access, http.StatusForbidden, challenge); !again || err != nil {
+		t.Errorf("a late 403 for the first token: %v, %v", again, err)
+	}
+	if again, err = rep.refuse(wider, http.StatusForbidden, challenge); again || err != nil {
+		t.Errorf("the user is asked again for what was given: %v, %v", again, err)
+	}
+	if again, err = rep.refuse(wider, http.StatusForbidden, `Bearer error="invalid_request"`); again || err != nil {
+		t.Errorf("a 403 of another kind: %v, %v", again, err)
+	}
+	var manyScopes string
+	for i := range 200 {
+		manyScopes += fmt.Sprintf("scope-%d ", i)
+	}
+	long := `Bearer error="insufficient_scope", scope="` + manyScopes + `"`
+	if again, err = rep.refuse(wider, http.StatusForbidden, long); again || err == nil || asked(err) {
+		t.Errorf("with more scopes than a link has room for: %v, %v", again, err)
+	}
+}
+
+// TestConsentPerClient has clients use a token that the user has let another one use.
+func TestConsentPerClient(t *testing.T) {
+	r := newConsentRig(t)
+	rep := r.replica()
+	ann := r.person("ann-at-idp", "ann-at-travel")
+	ann.connect(rep.link("ann-at-idp", "editor"))
+	access := rep.token("ann-at-idp", "editor")
+	s := ann.open(rep.link("ann-at-idp", "https://chat.example.com/client.json"))
+	mustHave(t, s, http.StatusOK, "You are signed in at travel already", "of chat.example.com", "https://chat.example.com/client.json", "acme", "travel at 127.0.0.1:9")
+	if strings.Contains(s.body, "You sign in at") {
+		t.Errorf("the page sends the user to the server again:\n%s", s.body)
+	}
+	ann.connect(rep.link("ann-at-idp", "https://chat.example.com/client.json"))
+	if len(r.as.asked) != 1 {
+		t.Error("the user had to sign in at the upstream's server again")
+	}
+	for _, client := range []string{"editor", "https://chat.example.com/client.json"} {
+		if rep.token("ann-at-idp", client) != access {
+			t.Errorf("%s uses another token", client)
+		}
+	}
+	for _, who := range [][2]string{{"ann-at-idp", "other"}, {"ann-at-idp", ""}, {"bob-at-idp", "editor"}, {"", "editor"}} {
+		if _, err := rep.shown(who[0], who[1]); !asked(err) {
+			t.Errorf("%q with %q: %v", who[0], who[1], err)
+		}
+	}
+	// It is remembered, also by others.
+	if other := r.replica(); other.token("ann-at-idp", "editor") != access {
+		t.Error("another replica uses another token")
+	}
+	// And not for another place than the user has agreed to.
+	r.edit(func(t *tenant.Tenant) { t.Upstreams[0].URL = "http://127.0.0.1:10/mcp" })
+	if _, err := rep.shown("ann-at-idp", "editor"); !asked(err) {
+		t.Errorf("the token is shown to another server than it is for: %v", err)
+	}
+}
+
+// TestDenied has the user not agree.
+func TestDenied(t *testing.T) {
+	r := newConsentRig(t)
+	rep := r.replica()
+	ann := r.person("ann-at-idp", "ann-at-travel")
+	to, fields := ann.open(rep.link("ann-at-idp", "editor")).form(t)
+	fields.Set("decision", "deny")
+	mustHave(t, ann.send(to, fields, nil), http.StatusOK, "You did not allow it")
+	if _, err := rep.shown("ann-at-idp", "editor"); !asked(err) || len(r.as.asked) != 0 {
+		t.Errorf("something was done nevertheless: %v", err)
+	}
+}
+
+// TestNobodyToAsk holds what callers are told where users cannot sign in.
+func TestNobodyToAsk(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		edit func(t *tenant.Tenant)
+		opts func(o *broker.Options)
+		who  *tenant.Principal
+		want string
+	}{
+		{"no login", func(t *tenant.Tenant) { t.Auth.Issuers[0].Login = nil }, nil, nil, "has no login configured"},
+		{"another issuer", nil, nil, &tenant.Principal{Tenant: "acme", Issuer: "https://other.example.com", Subject: "x"}, "has no login configured"},
+		{"an API key", nil, nil, &tenant.Principal{Tenant: "acme", Subject: "robot"}, "is no user of an issuer"},
+		{"no public URL", nil, func(o *broker.Options) { o.PublicURL = "" }, nil, "no public URL"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newConsentRig(t)
+			if tt.edit != nil {
+				r.edit(tt.edit)
+			}
+			opts := []func(*broker.Options){}
+			if tt.opts != nil {
+				opts = append(opts, tt.opts)
+			}
+			rep := r.replica(opts...)
+			who := tt.who
+			if who == nil {
+				who = r.user("ann-at-idp", "editor")
+			}
+			reg := r.registration()
+			_, err := rep.Source(reg, &reg.Upstreams[0], who).Credential(t.Context())
+			if err == nil || asked(err) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want an error with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestVaultValues holds that what is kept is sealed, to its place.
+func TestVaultValues(t *testing.T) {
+	r := newConsentRig(t)
+	rep := r.replica()
+	r.person("ann-at-idp", "ann-at-travel").connect(rep.link("ann-at-idp", "editor"))
+	access := rep.token("ann-at-idp", "editor")
+	all, err := r.vault.Secrets(t.Context(), tenant.VaultKey{}, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, v := range all {
+		kinds = append(kinds, v.Key.Kind)
+		plain, err := r.ring.Open(broker.VaultPurpose, string(v.Sealed), broker.VaultBinding(v.Key))
+		if err != nil {
+			t.Errorf("%s cannot be opened: %v", v.Key.Kind, err)
+		}
+		if strings.Contains(v.Key.Name+string(v.Sealed), "ann") || v.Key.Kind == "user_token" && !strings.Contains(string(plain), access) {
+			t.Errorf("%s is not what it should be", v.Key.Kind)
+		}
+		// Somebody who may write the vault puts the value where another user's is.
+		other := v.Key
+		other.Alias = "ledger"
+		if _, err := r.ring.Open(broker.VaultPurpose, string(v.Sealed), broker.VaultBinding(other)); err == nil {
+			t.Errorf("%s can be opened as another's", v.Key.Kind)
+		}
+	}
+	if diff := cmp.Diff([]string{"user_consent", "user_token"}, kinds); diff != "" {
+		t.Errorf("kinds (-want +got):\n%s", diff)
+	}
+	// A value that cannot be opened is as none, and can be replaced.
+	for _, v := range all {
+		if _, err := r.vault.PutSecret(t.Context(), v.Key, []byte("of another ring"), v.Revision); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fresh := r.replica()
+	r.person("ann-at-idp", "ann-at-travel").connect(fresh.link("ann-at-idp", "editor"))
+	fresh.token("ann-at-idp", "editor")
+}
+
+// values makes a query of pairs.
+func values(pairs ...string) url.Values {
+	v := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		v.Add(pairs[i], pairs[i+1])
+	}
+	return v
+}
