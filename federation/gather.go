@@ -49,6 +49,14 @@ func (s *slot) begin(now time.Time) (p part, f *flight, wait time.Duration) {
 	return part{}, f, wait
 }
 
+// fetchAside has the list fetched, as a list was served without it that it may change.
+func (s *slot) fetchAside(now time.Time) {
+	s.mu.Lock()
+	s.missed = s.missed || s.cur.Load() == nil
+	s.mu.Unlock()
+	s.begin(now)
+}
+
 // settle gives what can be served after the wait for f.
 func (s *slot) settle(f *flight, now time.Time) part {
 	s.mu.Lock()

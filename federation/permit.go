@@ -217,7 +217,7 @@ func (d *roster) checkResource(c *Call, t *target) error {
 		}
 	}
 	if seg := m.known(kindTemplates); seg.index[t.name] != nil { // completion/complete names the template itself
-		return d.check(c, kindResources, t.field.Value, m.policyItem(kindTemplates, seg.index[t.name], d.exposedOf(m, t.name)), nil)
+		return d.check(c, kindResources, t.field.Value, m.policyItem(kindTemplates, seg.index[t.name], d.exposedTemplate(m, t.name)), nil)
 	}
 	for _, facts := range d.resourceFacts(m, t.name) {
 		if err := d.check(c, kindResources, t.field.Value, facts, &policy.Call{Method: mcp.MethodResourcesRead}); err != nil {
@@ -227,12 +227,14 @@ func (d *roster) checkResource(c *Call, t *target) error {
 	return nil
 }
 
-// exposedOf gives the URI, or template, by which the merged endpoint shows one.
-func (d *roster) exposedOf(m *member, uri string) string {
-	if m.conf.Prefix != tenant.PrefixNone {
-		return exposedURI(m.conf.Alias, uri)
+// exposedTemplate gives the form by which the merged endpoint shows a template.
+func (d *roster) exposedTemplate(m *member, template string) string {
+	if m.conf.Prefix == tenant.PrefixNone {
+		if t := d.own.lookup("", kindTemplates, template); t == nil || t.member == m {
+			return template
+		}
 	}
-	return uri
+	return exposedURI(m.conf.Alias, template)
 }
 
 // mayHear tells whether the roster's callers may be told of changes of a resource.

@@ -77,7 +77,7 @@ func (d *roster) view(alias string, k kind) *view {
 func (d *roster) merge(key viewKey, members []*member, parts []part) *view {
 	if d.audience.hidden {
 		all := d.own.at(key.alias)
-		return d.permitted(key, d.own.merge(key, all, partsOf(key.kind, all, members, parts)))
+		return d.permitted(key, d.own.merge(key, all, d.partsOf(key.kind, all, members, parts)))
 	}
 	if kept := d.views.get(key); kept != nil && kept.madeOf(parts) {
 		return kept
@@ -95,8 +95,9 @@ func (d *roster) merge(key viewKey, members []*member, parts []part) *view {
 }
 
 // partsOf gives the parts of all members, of whom those that have none say what is
-// known of them.
-func partsOf(k kind, all, members []*member, parts []part) []part {
+// known of them. A member without a prefix may take names from others, so its list is
+// fetched if it is not known; nobody waits for that.
+func (d *roster) partsOf(k kind, all, members []*member, parts []part) []part {
 	if len(all) == len(members) {
 		return parts
 	}
@@ -106,8 +107,8 @@ func partsOf(k kind, all, members []*member, parts []part) []part {
 		if at < len(members) && members[at] == m {
 			full[i] = parts[at]
 			at++
-		} else {
-			full[i].seg = m.known(k)
+		} else if full[i].seg = m.known(k); full[i].seg == nil && m.conf.Prefix == tenant.PrefixNone {
+			m.slots[k].fetchAside(d.fed.now())
 		}
 	}
 	return full
