@@ -210,7 +210,7 @@ func readSnapshot(path string, stdin io.Reader) (*tenant.Snapshot, error) {
 	if data.Len() > maxSnapshot {
 		return nil, fmt.Errorf("read the export %s: %w", sourceName(path), errSnapshotSize)
 	}
-	return tenant.DecodeSnapshot(data.Bytes())
+	return tenant.DecodeSnapshot(data.Bytes(), config.CheckPolicy)
 }
 
 var errSnapshotSize = errors.New("it is larger than 256 MiB")

@@ -104,6 +104,7 @@ func TestRegistryRefuses(t *testing.T) {
 	conf, dir := fileStore(t)
 	memory := writeFile(t, "memory.yaml", "store: {type: memory}\n")
 	faulty := writeFile(t, "faulty.json", `{"version": 1, "tenants": [{"name": "A", "speed": 1}, {"name": "b", "upstreams": [{"alias": "x", "process": {"command": ["rm"]}}]}]}`)
+	policy := writeFile(t, "policy.json", `{"version": 1, "tenants": [{"name": "a", "policy": {"default": "deny", "rules": [{"name": "r", "when": "!tool.speed", "effect": "deny"}]}}]}`)
 	tests := []struct {
 		name string
 		args []string
@@ -123,6 +124,9 @@ func TestRegistryRefuses(t *testing.T) {
 		{"faults", []string{"import", "--config", conf, "--file", faulty}, outcome{
 			1, "", faulty + ": 3 faults\n  tenants[0].speed: unknown field\n  tenants[0].name: \"A\" must match ^[a-z0-9][a-z0-9-]{0,62}$\n" +
 				"  tenants[1].upstreams[0].process: programs come from the configuration file only\n",
+		}},
+		{"faulty policy", []string{"import", "--config", conf, "--file", policy}, outcome{
+			1, "", policy + ": 1 fault\n  tenants[0].policy.rules[0].when: rule \"r\": 1:6: undefined field 'speed'\n",
 		}},
 		{"faulty configuration", []string{"export", "--config", writeFile(t, "x.yaml", "speed: 1\n")}, outcome{1, "", "FILE: 1 fault\n  speed: unknown key (line 1)\n"}},
 		{"no directory for the export", []string{"export", "--config", conf, "--file", dir + "/none/x.json"}, outcome{

@@ -1,6 +1,7 @@
 package tenant
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -96,8 +97,9 @@ func DecodeKey(raw []byte) (APIKey, error) {
 }
 
 // DecodeSnapshot reads a snapshot strictly: unknown and double fields, other
-// versions and all that Snapshot.Stored refuses are Faults, reported together.
-func DecodeSnapshot(data []byte) (*Snapshot, error) {
+// versions and all that Snapshot.Stored refuses are Faults, reported together, and so
+// is what checks find wrong with one of its tenants. Errors of checks are Faults.
+func DecodeSnapshot(data []byte, checks ...func(*Tenant) error) (*Snapshot, error) {
 	var d document
 	faults := decode(data, &d, &d.Version)
 	s := &Snapshot{Revision: d.Revision, Tenants: d.Tenants, Keys: d.Keys}
@@ -107,7 +109,11 @@ func DecodeSnapshot(data []byte) (*Snapshot, error) {
 		}
 	}
 	stored, others := s.stored()
-	if faults = append(faults, faults.unrelated(others)...); len(faults) > 0 {
+	faults = append(faults, faults.unrelated(others)...)
+	for _, check := range checks {
+		faults = append(faults, faults.unrelated(s.checked(check))...)
+	}
+	if len(faults) > 0 {
 		return nil, faults
 	}
 	stored.Revision = d.Revision
@@ -116,4 +122,17 @@ func DecodeSnapshot(data []byte) (*Snapshot, error) {
 	}
 	stored.sort()
 	return stored, nil
+}
+
+// checked gives what check finds wrong with tenants.
+func (s *Snapshot) checked(check func(*Tenant) error) Faults {
+	var faults Faults
+	for i, t := range s.Tenants {
+		var wrong Faults
+		if err := check(t); err != nil && !errors.As(err, &wrong) {
+			wrong = Faults{{Message: err.Error()}}
+		}
+		faults.below(fmt.Sprintf("tenants[%d]", i), wrong)
+	}
+	return faults
 }

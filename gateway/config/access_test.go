@@ -225,20 +225,30 @@ tenants:
 	}
 }
 
-// TestCheckPolicies holds that who writes a registry is told of faulty expressions.
-func TestCheckPolicies(t *testing.T) {
-	good := &tenant.Tenant{Name: "a", Policy: &tenant.Policy{Default: tenant.EffectDeny}}
-	bad := &tenant.Tenant{Name: "b", Toolsets: []tenant.Toolset{{Name: "x", When: "1"}}, Policy: &tenant.Policy{
-		Default: tenant.EffectDeny, Rules: []tenant.Rule{{Name: "r", When: "nobody.knows", Effect: tenant.EffectAllow}},
-	}}
-	if err := config.CheckPolicies([]*tenant.Tenant{good}); err != nil {
-		t.Error(err)
+// TestCheckPolicy holds that who writes a registry is told of faulty expressions,
+// together with all else, in the order of what is written.
+func TestCheckPolicy(t *testing.T) {
+	read := func(text string) string {
+		_, err := tenant.DecodeSnapshot([]byte(text), config.CheckPolicy)
+		var faults tenant.Faults
+		if err == nil {
+			return ""
+		}
+		if !errors.As(err, &faults) {
+			t.Fatalf("the error is a %T, want Faults", err)
+		}
+		return err.Error()
 	}
-	want := "tenants[1].policy.rules[0].when: rule \"r\": 1:1: undeclared reference to 'nobody'\n" +
+	if got := read(`{"version":1,"tenants":[{"name":"a","policy":{"default":"deny","rules":[{"name":"r","when":"true","effect":"allow"}]}}]}`); got != "" {
+		t.Error(got)
+	}
+	got := read(`{"version":1,"tenants":[{"name":"z","policy":{"default":"deny","rules":[{"name":"r","when":"nobody.knows","effect":"allow"},` +
+		`{"name":"s","when":7,"effect":"allow"},{"name":"t","when":"true","effect":"maybe"}]}},{"name":"a","toolsets":[{"name":"x","when":"1"}]}]}`)
+	want := "tenants[0].policy.rules[1].when: must be a string\n" +
+		`tenants[0].policy.rules[2].effect: "maybe" must be allow or deny` + "\n" +
+		"tenants[0].policy.rules[0].when: rule \"r\": 1:1: undeclared reference to 'nobody'\n" +
 		`tenants[1].toolsets[0].when: toolset "x": 1:1: gives int, not bool`
-	err := config.CheckPolicies([]*tenant.Tenant{good, bad})
-	var faults tenant.Faults
-	if !errors.As(err, &faults) || err.Error() != want {
-		t.Errorf("%v, want\n%s", err, want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("faults (-want +got):\n%s", diff)
 	}
 }

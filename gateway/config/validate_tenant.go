@@ -49,31 +49,17 @@ func (v *checker) tenant(path string, t *tenant.Tenant, c *Config) {
 			cmp.Or(c.Timeouts.Call, upstream.DefaultCallTimeout), cmp.Or(c.Timeouts.CallMax, upstream.DefaultCallMax))
 	}
 	consequence := v.faults[before:].related()
-	for _, f := range faultsOf(checkPolicy(t)) {
+	for _, f := range faultsOf(CheckPolicy(t)) {
 		if at := path + "." + f.Path; !consequence(at) {
 			v.fault(at, "%s", f.Message)
 		}
 	}
 }
 
-// CheckPolicies tells what is wrong with the expressions of policies and toolsets that
-// are to be registered, which registries do not look at: whoever writes one has to ask.
-// The error is tenant.Faults with paths such as tenants[0].policy.rules[1].when.
-func CheckPolicies(tenants []*tenant.Tenant) error {
-	var faults tenant.Faults
-	for i, t := range tenants {
-		for _, f := range faultsOf(checkPolicy(t)) {
-			f.Path = fmt.Sprintf("tenants[%d].%s", i, f.Path)
-			faults = append(faults, f)
-		}
-	}
-	if len(faults) > 0 {
-		return faults
-	}
-	return nil
-}
-
-func checkPolicy(t *tenant.Tenant) error {
+// CheckPolicy tells what is wrong with the expressions of a tenant's policy and
+// toolsets, which registries do not look at: whoever writes one has to ask. The error is
+// tenant.Faults, with paths such as policy.rules[1].when.
+func CheckPolicy(t *tenant.Tenant) error {
 	_, err := policy.Compile(t)
 	return err
 }
