@@ -145,9 +145,9 @@ type clientMetadata struct {
 	ClientID        string   `json:"client_id,omitzero"` // where the document itself is; none in a registration
 	ClientName      string   `json:"client_name"`
 	ClientURI       string   `json:"client_uri,omitzero"`
-	RedirectURIs    []string `json:"redirect_uris,omitzero"`
+	RedirectURIs    []string `json:"redirect_uris"`
 	GrantTypes      []string `json:"grant_types"`
-	ResponseTypes   []string `json:"response_types,omitzero"`
+	ResponseTypes   []string `json:"response_types"`
 	AuthMethod      string   `json:"token_endpoint_auth_method"`
 	ApplicationType string   `json:"application_type,omitzero"`
 	Scope           string   `json:"scope,omitzero"`

@@ -12,6 +12,7 @@ import (
 // Times of what servers publish, and of questions to them.
 const (
 	askTime     = 10 * time.Second // for a document, a registration or a token, with all attempts
+	findTime    = 30 * time.Second // for an authorization server, also where several are named
 	askInterval = 10 * time.Second // between two attempts at the same document
 	freshTime   = time.Hour        // for which a document is not read again
 	staleTime   = 24 * time.Hour   // for which one is used while no newer one can be had

@@ -26,15 +26,17 @@ var errNothingToExchange = errors.New("this upstream needs an access token of th
 type exchangeSource struct {
 	asker
 	keeper *keeper
+	key    sourceKey
 
 	subjectMu sync.Mutex
+	size      int       // of the token that is shown
 	subject   string    // the user's access token
 	expires   time.Time // of subject; zero where nobody knows
 	bad       mark      // the subject that the token endpoint refused last
 }
 
-func newExchangeSource(b *Broker, t *tenant.Tenant, u *tenant.Upstream) *exchangeSource {
-	s := &exchangeSource{asker: asker{b: b, t: t, u: u}}
+func newExchangeSource(b *Broker, key sourceKey, t *tenant.Tenant, u *tenant.Upstream) *exchangeSource {
+	s := &exchangeSource{asker: asker{b: b, t: t, u: u}, key: key}
 	s.keeper = &keeper{b: b, get: s.get, log: s.failed}
 	return s
 }
@@ -52,7 +54,9 @@ func (s *exchangeSource) Take(token string, expires time.Time) {
 	}
 	had := s.lasts()
 	s.subject, s.expires = token, expires
+	size := len(token) + s.size
 	s.subjectMu.Unlock()
+	s.b.weigh(s.key, s, size)
 	if !had {
 		s.keeper.restart() // it could not have got one before
 	}
@@ -109,7 +113,15 @@ func (s *exchangeSource) get(ctx context.Context, _ mark) (*token, error) {
 	if refused, ok := errors.AsType[*oauthError](err); ok && (refused.Code == "invalid_grant" || refused.Code == "invalid_request") {
 		s.drop(subject)
 	}
-	return t, err
+	if err != nil {
+		return nil, err
+	}
+	s.subjectMu.Lock()
+	s.size = len(t.Access)
+	size := len(s.subject) + s.size
+	s.subjectMu.Unlock()
+	s.b.weigh(s.key, s, size)
+	return t, nil
 }
 
 // drop forgets a subject that the token endpoint takes for invalid (RFC 8693, section

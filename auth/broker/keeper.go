@@ -39,7 +39,7 @@ type keeper struct {
 	b *Broker
 	// get gets a token that is not the refused one.
 	get func(ctx context.Context, refused mark) (*token, error)
-	log func(err error) // told of each attempt that failed
+	log func(err error) // told of the first attempt that failed after one that did not
 
 	mu      sync.Mutex
 	token   *token
@@ -91,6 +91,7 @@ func (k *keeper) begin() {
 		t, err := k.get(ctx, refused)
 		k.mu.Lock()
 		defer k.mu.Unlock()
+		before := k.err
 		k.running, k.err = nil, err
 		if err == nil {
 			k.token = t
@@ -101,7 +102,9 @@ func (k *keeper) begin() {
 			pause = deniedPause
 		}
 		k.retry = k.b.now().Add(pause)
-		k.log(err)
+		if before == nil {
+			k.log(err)
+		}
 	})
 	if !started {
 		k.err = errClosed

@@ -78,11 +78,13 @@ func (b *Broker) registrations(key tenant.VaultKey) *document[registration] {
 func (b *Broker) registering(conf *tenant.Credential, s *server) (*clientMetadata, error) {
 	m := &clientMetadata{ClientName: gatewayName, ClientURI: b.opts.PublicURL, Scope: strings.Join(conf.Scopes, " ")}
 	methods := []string{methodBasic, methodPost}
+	m.RedirectURIs, m.ResponseTypes = []string{}, []string{} // none: without them a server supposes code
 	switch conf.Mode {
 	case tenant.CredentialUser:
 		if b.opts.PublicURL == "" {
 			return nil, errors.New("users cannot sign in without a publicURL")
 		}
+		m.Scope = "" // more are asked for as it turns out that they are needed
 		m.RedirectURIs, m.ResponseTypes = []string{b.redirectURI()}, []string{"code"}
 		m.GrantTypes = []string{grantCode, grantRefresh}
 		m.ApplicationType = applicationType(b.opts.PublicURL)

@@ -108,25 +108,25 @@ func TestRegistrationRequest(t *testing.T) {
 			name: "for users", mode: tenant.CredentialUser, want: object{
 				"client_name": "Causeway", "client_uri": "https://gateway.example.com/", "redirect_uris": []any{"https://gateway.example.com/oauth/callback"},
 				"grant_types": []any{"authorization_code", "refresh_token"}, "response_types": []any{"code"},
-				"token_endpoint_auth_method": "client_secret_basic", "application_type": "web", "scope": "a b",
+				"token_endpoint_auth_method": "client_secret_basic", "application_type": "web",
 			},
 		},
 		{
 			name: "for users, on one machine", mode: tenant.CredentialUser, public: "http://127.0.0.1:8080", want: object{
 				"client_name": "Causeway", "client_uri": "http://127.0.0.1:8080", "redirect_uris": []any{"http://127.0.0.1:8080/oauth/callback"},
 				"grant_types": []any{"authorization_code", "refresh_token"}, "response_types": []any{"code"},
-				"token_endpoint_auth_method": "client_secret_basic", "application_type": "native", "scope": "a b",
+				"token_endpoint_auth_method": "client_secret_basic", "application_type": "native",
 			},
 		},
 		{
 			name: "for the gateway itself", mode: tenant.CredentialClient, want: object{
-				"client_name": "Causeway", "client_uri": "https://gateway.example.com/", "grant_types": []any{"client_credentials"},
+				"client_name": "Causeway", "client_uri": "https://gateway.example.com/", "grant_types": []any{"client_credentials"}, "redirect_uris": []any{}, "response_types": []any{},
 				"token_endpoint_auth_method": "client_secret_basic", "scope": "a b",
 			},
 		},
 		{
 			name: "to exchange", mode: tenant.CredentialExchange, want: object{
-				"client_name": "Causeway", "client_uri": "https://gateway.example.com/", "grant_types": []any{grantExchange},
+				"client_name": "Causeway", "client_uri": "https://gateway.example.com/", "grant_types": []any{grantExchange}, "redirect_uris": []any{}, "response_types": []any{},
 				"token_endpoint_auth_method": "client_secret_basic", "scope": "a b",
 			},
 		},

@@ -78,7 +78,7 @@ func (b *Broker) recheck(t *tenant.Tenant, u *tenant.Upstream, challenges []stri
 func (a *about) moveTo(place string, now time.Time) {
 	a.placeMu.Lock()
 	defer a.placeMu.Unlock()
-	if a.place == place || !a.placed.IsZero() && now.Sub(a.placed) < askInterval {
+	if a.place == place || len(place) > maxAddress || !a.placed.IsZero() && now.Sub(a.placed) < askInterval {
 		return
 	}
 	a.place, a.placed = place, now

@@ -55,6 +55,8 @@ type serverKey struct {
 // WWW-Authenticate said last, nil for nothing. For CredentialUser it has S256 and an
 // authorization endpoint.
 func (b *Broker) serverOf(ctx context.Context, t *tenant.Tenant, u *tenant.Upstream, challenges []string) (*server, error) {
+	ctx, cancel := context.WithTimeout(ctx, findTime)
+	defer cancel()
 	conf, tr := &u.Auth, trustOf(u)
 	var s server
 	switch {

@@ -19,7 +19,7 @@ import (
 const (
 	tokenPurpose = "upstream token" // what they are sealed for
 	tokenLease   = "token"          // of the replica that gets one
-	shareTime    = 15 * time.Second // that it may take for it
+	shareTime    = 10 * time.Second // that it may take for it
 )
 
 // clientSource shows tokens that the gateway gets for itself (CredentialClient; RFC
@@ -151,29 +151,29 @@ type asker struct {
 	t *tenant.Tenant
 	u *tenant.Upstream
 
-	mu         sync.Mutex
-	challenges []string // what the upstream said last when it refused a request
+	mu     sync.Mutex
+	scopes []string // that the upstream said it needs when it refused a request last
 }
+
+// maxSaid bounds the scopes that are kept of what an upstream said, in bytes.
+const maxSaid = 1 << 10
 
 // heard keeps what the upstream said when it refused a request.
 func (a *asker) heard(challenges []string) {
-	size := 0
-	for _, c := range challenges {
-		size += len(c)
-	}
-	if size > maxChallenge {
+	a.b.recheck(a.t, a.u, challenges)
+	said := bearerOf(challenges).Scopes
+	if len(strings.Join(said, " ")) > maxSaid {
 		return
 	}
 	a.mu.Lock()
-	a.challenges = challenges
-	a.mu.Unlock()
-	a.b.recheck(a.t, a.u, challenges)
+	defer a.mu.Unlock()
+	a.scopes = said
 }
 
 func (a *asker) said() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.challenges
+	return a.scopes
 }
 
 // failed logs an attempt that failed.
@@ -188,14 +188,13 @@ func (a *asker) failed(err error) {
 // the server does not know the client that the gateway has registered, it registers
 // anew, once.
 func (a *asker) token(ctx context.Context, form url.Values) (*token, error) {
-	said := a.said()
-	s, err := a.b.serverOf(ctx, a.t, a.u, said)
+	s, err := a.b.serverOf(ctx, a.t, a.u, nil)
 	if err != nil {
 		return nil, err
 	}
 	// 2026-07-28, basic/authorization, Resource Parameter Implementation.
 	form.Set("resource", s.Resource)
-	if scopes := scopesFor(&a.u.Auth, bearerOf(said).Scopes, s); len(scopes) > 0 {
+	if scopes := scopesFor(&a.u.Auth, a.said(), s); len(scopes) > 0 {
 		form.Set("scope", strings.Join(scopes, " "))
 	}
 	for again := true; ; again = false {
@@ -207,7 +206,11 @@ func (a *asker) token(ctx context.Context, form url.Values) (*token, error) {
 		if refused, ok := errors.AsType[*oauthError](err); again && ok && refused.Code == codeInvalidClient && c.made != nil {
 			continue
 		}
-		return t, err
+		if err != nil {
+			return nil, err
+		}
+		t.Refresh, t.ID = "", "" // the same request gives another one
+		return t, nil
 	}
 }
 

@@ -8,10 +8,13 @@ import (
 	"github.com/causeway-mcp/causeway/federation/tenant"
 )
 
-// maxSources bounds the sources that are kept of the gateway itself and of users whose
-// tokens are exchanged; what was not used for the longest time goes first, and with it
-// its token, which the next request gets anew.
-const maxSources = 1 << 14
+// Bounds of the sources that are kept of the gateway itself and of users whose tokens
+// are exchanged, in bytes; what was not used for the longest time goes first, and with
+// it its token, which the next request gets anew.
+const (
+	maxSources  = 64 << 20
+	sourceBytes = 2 << 10 // that one is counted with besides its tokens
+)
 
 // Source gives what one upstream is shown of who calls: of one user, or of all. It is
 // what package upstream wants of one; values are pointers and comparable.
@@ -54,20 +57,29 @@ func (b *Broker) Source(t *tenant.Tenant, u *tenant.Upstream, who *tenant.Princi
 	defer b.mu.Unlock()
 	s, ok := b.sources.Get(key)
 	if !ok {
-		s = b.newSource(t, u)
-		b.sources.Put(key, s, 1)
+		s = b.newSource(key, t, u)
+		b.sources.Put(key, s, sourceBytes)
 	}
 	return s
 }
 
-func (b *Broker) newSource(t *tenant.Tenant, u *tenant.Upstream) Source {
+// weigh tells how large a source is by now.
+func (b *Broker) weigh(key sourceKey, s Source, tokens int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if kept, ok := b.sources.Get(key); ok && kept == s {
+		b.sources.Put(key, s, sourceBytes+tokens)
+	}
+}
+
+func (b *Broker) newSource(key sourceKey, t *tenant.Tenant, u *tenant.Upstream) Source {
 	switch u.Auth.Mode {
 	case tenant.CredentialBearer, tenant.CredentialHeaders:
 		return &fixedSource{b: b, conf: u.Auth}
 	case tenant.CredentialClient:
 		return newClientSource(b, t, u)
 	case tenant.CredentialExchange:
-		return newExchangeSource(b, t, u)
+		return newExchangeSource(b, key, t, u)
 	}
 	return b.nobody // a mode that no registration can have
 }

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -73,21 +74,24 @@ func TestNoSource(t *testing.T) {
 	}
 }
 
-// TestSourcesAreBounded holds that users do not cost memory without end.
+// TestSourcesAreBounded holds that users do not cost memory without end, whatever the
+// size of their tokens.
 func TestSourcesAreBounded(t *testing.T) {
 	s := newStage(t, tenant.Credential{Mode: tenant.CredentialExchange})
 	s.u.Version = "v"
 	kept, first := s.source(ann()), s.source(bob())
-	who := ann()
-	for n := range maxSources {
-		who.Subject = "user" + string(rune(n))
-		s.source(who)
-		if n%1000 == 0 {
+	who, hour := ann(), time.Now().Add(time.Hour)
+	huge := strings.Repeat("x", maxToken)
+	const most = maxSources / (sourceBytes + maxToken)
+	for n := range 2 * most {
+		who.Subject = fmt.Sprint("user", n)
+		s.user(who).Take(huge, hour)
+		if n%100 == 0 {
 			s.source(ann())
 		}
 	}
-	if got := s.sources.Len(); got != maxSources {
-		t.Errorf("%d sources are kept, want %d", got, maxSources)
+	if got := s.sources.Len(); got > most+10 || got < most-10 {
+		t.Errorf("%d sources are kept, want about %d", got, most)
 	}
 	if s.source(ann()) != kept || s.source(bob()) == first {
 		t.Error("it is not the one used last that stays")
@@ -255,6 +259,9 @@ func TestServerDown(t *testing.T) {
 		_, err := src.Credential(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "503") {
 			t.Errorf("the error is %v", err)
+		}
+		if got := strings.Count(s.log.String(), "cannot get a token"); got != 1 {
+			t.Errorf("logged %d times", got)
 		}
 		before := s.counted()
 		for range 50 {
