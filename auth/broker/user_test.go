@@ -465,7 +465,7 @@ func TestVaultValues(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s cannot be opened: %v", v.Key.Kind, err)
 		}
-		if strings.Contains(v.Key.Name+string(v.Sealed), "ann") || v.Key.Kind == "user_token" && !strings.Contains(string(plain), access) {
+		if strings.Contains(v.Key.Name+string(v.Sealed), "ann-at") || v.Key.Kind == "user_token" && !strings.Contains(string(plain), access) {
 			t.Errorf("%s is not what it should be", v.Key.Kind)
 		}
 		// Somebody who may write the vault puts the value where another user's is.
