@@ -221,16 +221,11 @@ func (w *resealWalk) values(ctx context.Context, vault tenant.Vault) error {
 // value seals one value anew.
 func (w *resealWalk) value(ctx context.Context, vault tenant.Vault, v tenant.VaultValue) error {
 	for try := 1; ; try++ {
-		sealed, changed, err := w.ring.Reseal(broker.VaultPurpose, string(v.Sealed), broker.VaultBinding(v.Key))
-		if err != nil {
-			w.Unopened[SealedAt{v.Key.Tenant, v.Key.Alias, v.Key.Kind}]++
-			return nil
-		}
+		sealed, changed := w.resealedValue(v)
 		if !changed {
-			w.Current++
 			return nil
 		}
-		_, err = vault.PutSecret(ctx, v.Key, []byte(sealed), v.Revision)
+		_, err := vault.PutSecret(ctx, v.Key, []byte(sealed), v.Revision)
 		if err == nil {
 			w.Values++
 			return pause(ctx, resealPause)
@@ -248,4 +243,17 @@ func (w *resealWalk) value(ctx context.Context, vault tenant.Vault, v tenant.Vau
 			return err
 		}
 	}
+}
+
+// resealedValue gives what is to be written in place of a value, and counts one that is
+// to stay.
+func (w *resealWalk) resealedValue(v tenant.VaultValue) (sealed string, changed bool) {
+	sealed, changed, err := w.ring.Reseal(broker.VaultPurpose, string(v.Sealed), broker.VaultBinding(v.Key))
+	switch {
+	case err != nil:
+		w.Unopened[SealedAt{v.Key.Tenant, v.Key.Alias, v.Key.Kind}]++
+	case !changed:
+		w.Current++
+	}
+	return sealed, changed
 }

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -315,6 +314,37 @@ func TestUnopened(t *testing.T) {
 	}
 }
 
+// told keeps what is logged, and tells when a line comes that has some text in it.
+type told struct {
+	await string
+	came  chan struct{}
+
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func newTold(await string) *told { return &told{await: await, came: make(chan struct{}, 1)} }
+
+func (w *told) Write(line []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if strings.Contains(string(line), w.await) {
+		select {
+		case w.came <- struct{}{}:
+		default:
+		}
+	}
+	return w.text.Write(line)
+}
+
+func (w *told) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
+}
+
+func (w *told) logger() *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
+
 // failing is a vault that cannot be used for a while.
 type failing struct {
 	tenant.Vault
@@ -335,8 +365,8 @@ func TestResealer(t *testing.T) {
 		r.Vault = &failing{Vault: r.Vault, left: 2}
 		putValue(t, r.Vault, old, userKey("acme", "alice"), "token of alice")
 		putValue(t, r.Vault, ringOf(t, "gone"), userKey("zoo", "bob"), "token of bob")
-		var log bytes.Buffer
-		s := &resealer{registry: r, ring: ringOf(t, "new", "old"), log: slog.New(slog.NewTextHandler(&log, nil))}
+		log := newTold("")
+		s := &resealer{registry: r, ring: ringOf(t, "new", "old"), log: log.logger()}
 		o := &opened{}
 		o.reseal(t.Context(), s)
 		counts := func(when string, anew, unopened, failed int) {
@@ -379,36 +409,22 @@ func TestResealerStops(t *testing.T) {
 		for i := range 1000 {
 			putValue(t, r.Vault, old, userKey("acme", fmt.Sprint(i)), "x")
 		}
-		var log bytes.Buffer
+		log := newTold("")
 		o := &opened{}
-		o.reseal(t.Context(), &resealer{registry: r, ring: ringOf(t, "new", "old"), log: slog.New(slog.NewTextHandler(&log, nil))})
+		o.reseal(t.Context(), &resealer{registry: r, ring: ringOf(t, "new", "old"), log: log.logger()})
 		time.Sleep(100 * resealPause)
 		start := time.Now()
 		if err := o.cleanups.run(t.Context()); err != nil || time.Since(start) > resealPause {
 			t.Errorf("it took %s to stop, %v", time.Since(start), err)
 		}
-		if log.Len() > 0 {
-			t.Errorf("a walk that was ended is told of:\n%s", &log)
+		if log.String() != "" {
+			t.Errorf("a walk that was ended is told of:\n%s", log)
 		}
 		got, err := Reseal(t.Context(), r, ringOf(t, "new", "old"))
 		if err != nil || got.Current < 50 || got.Values < 500 || got.Current+got.Values != 1000 {
 			t.Errorf("it goes on where it has ended: %+v, %v", got, err)
 		}
 	})
-}
-
-// told keeps what is logged, and tells when a line comes that has some text in it.
-type told struct {
-	text string
-	once sync.Once
-	came chan struct{}
-}
-
-func (w *told) Write(line []byte) (int, error) {
-	if strings.Contains(string(line), w.text) {
-		w.once.Do(func() { close(w.came) })
-	}
-	return len(line), nil
 }
 
 // TestGatewaySealsAnew holds that a gateway does it by itself.
@@ -430,9 +446,9 @@ func TestGatewaySealsAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.Keys = []config.Key{{ID: "new", Secret: config.Secret{Env: "new"}}, {ID: "old", Secret: config.Secret{Env: "old"}}}
-	log := &told{text: "sealed anew what older keys had sealed", came: make(chan struct{})}
+	log := newTold("sealed anew what older keys had sealed")
 	g, err := FromConfig(t.Context(), cfg, Deps{
-		Logger:    slog.New(slog.NewTextHandler(log, nil)),
+		Logger:    log.logger(),
 		LookupEnv: func(name string) (string, bool) { return strings.Repeat(name, seal.MinSecret), true },
 	})
 	if err != nil {
