@@ -73,6 +73,9 @@ func (s *sseServer) open(ctx context.Context, in incoming, source CredentialSour
 
 // sseFailure makes the error of a link from one of the transport's.
 func sseFailure(ctx context.Context, err error) error {
+	if le, ok := errors.AsType[*linkError](err); ok && le.fault.unshown {
+		return le // also when the deadline has passed meanwhile
+	}
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
