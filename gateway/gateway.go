@@ -47,7 +47,7 @@ func newGateway(opts Options, r router, budget *mcp.Budget, metrics *telemetry.M
 	e.open = opts.AllowUnauthenticated || isLoopback(opts.Listen)
 	e.public = newPublicURL(opts.PublicURL)
 	e.guard = newGuard(isLoopback(opts.Listen), opts.PublicURL, opts.AllowedOrigins)
-	e.hosts = newHosts(opts.Store, e.guard.host, opts.Logger)
+	e.hosts = newHosts(opts.Store, e.guard.host, e.public.origin, opts.Logger)
 	e.streams = newStreams(opts.Limits, metrics, opts.Logger)
 	e.handshakes = newHandshakes(&opts)
 	g := &Gateway{opts: opts, log: opts.Logger, edge: e, health: newHealth(&opts), failed: make(chan error, 3)}

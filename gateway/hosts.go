@@ -31,6 +31,7 @@ type claim struct {
 type hosts struct {
 	store tenant.Store // nil where there are none
 	own   string       // the host of the gateway's own URL, which leads to all tenants
+	taken string       // the origin of that URL
 	log   *slog.Logger
 
 	mu      sync.Mutex
@@ -39,8 +40,8 @@ type hosts struct {
 	served  atomic.Pointer[map[string]*host]
 }
 
-func newHosts(store tenant.Store, own string, log *slog.Logger) *hosts {
-	return &hosts{store: store, own: own, log: log, claims: map[string][]claim{}, refused: map[string]string{}}
+func newHosts(store tenant.Store, own, taken string, log *slog.Logger) *hosts {
+	return &hosts{store: store, own: own, taken: taken, log: log, claims: map[string][]claim{}, refused: map[string]string{}}
 }
 
 // find gives the host that a Host header names; nil where that leads to no tenant of its
@@ -109,7 +110,9 @@ func (h *hosts) read(ctx context.Context, name string) bool {
 }
 
 // settle decides who gets which name. Of several tenants it is one of the configuration
-// file, else the one whose own name comes first. The lock is held.
+// file, else the one whose own name comes first. The origins of their URLs are given away
+// alike: what begins with one is a resource of one tenant, whose tokens are no others'.
+// The lock is held.
 func (h *hosts) settle() {
 	var all []claim
 	for _, of := range h.claims {
@@ -119,24 +122,30 @@ func (h *hosts) settle() {
 		return cmp.Or(cmp.Compare(ofFile(b.tenant), ofFile(a.tenant)), cmp.Compare(a.tenant.Name, b.tenant.Name))
 	})
 	served := make(map[string]*host, len(all))
+	origins := map[string]string{} // whose they are
 	refused := map[string]string{}
 	for _, c := range all {
-		name := strings.ToLower(strings.TrimSuffix(c.host.Name, "."))
+		one := &host{
+			name:   strings.ToLower(strings.TrimSuffix(c.host.Name, ".")),
+			tenant: c.tenant.Name, public: newPublicURL(c.host.URL),
+		}
 		why := ""
-		switch first := served[name]; {
-		case h.own != "" && sameName(name, h.own):
-			why = "it is the one of publicURL, which leads to all tenants"
-		case first != nil && first.tenant != c.tenant.Name:
+		switch first, owner := served[one.name], origins[one.public.origin]; {
+		case h.own != "" && sameName(one.name, h.own), h.taken != "" && one.public.origin == h.taken:
+			why = "it is that of publicURL, which leads to all tenants"
+		case first != nil && first.tenant != one.tenant:
 			why = "it leads to tenant " + first.tenant
+		case owner != "" && owner != one.tenant:
+			why = "its URL is one of tenant " + owner
 		case first == nil:
-			served[name] = &host{name: name, tenant: c.tenant.Name, public: newPublicURL(c.host.URL)}
+			served[one.name], origins[one.public.origin] = one, one.tenant
 		}
 		if why == "" {
 			continue
 		}
-		key := name + " " + c.tenant.Name
+		key := one.name + " " + one.tenant
 		if refused[key] = why; h.refused[key] != why {
-			h.log.Warn("a host of a tenant is not served", "host", name, "tenant", c.tenant.Name, "reason", why)
+			h.log.Warn("a host of a tenant is not served", "host", one.name, "tenant", one.tenant, "reason", why)
 		}
 	}
 	h.refused = refused

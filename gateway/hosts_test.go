@@ -224,15 +224,34 @@ func managed(t *tenant.Tenant) *tenant.Tenant {
 	return t
 }
 
-// TestHostOfTheGateway holds that no tenant gets the host that leads to all.
-func TestHostOfTheGateway(t *testing.T) {
+// TestHostsOfOthers holds that no tenant gets what leads to all, or to another one: not
+// the name, and not the URL, which tokens are for.
+func TestHostsOfOthers(t *testing.T) {
 	h := newHosted(t)
-	h.replace(h.acme(tenant.Host{Name: "GW.example.com", URL: publicURL}))
+	const mine = "https://mcp.acme.example"
+	evil := &tenant.Tenant{Name: "evil", Separator: "_", Auth: h.issuer.auth(), Hosts: []tenant.Host{
+		{Name: "GW.example.com", URL: "https://mcp.evil.example"},
+		{Name: "a.evil.example", URL: publicURL + "/t/default"},
+		{Name: "b.evil.example", URL: "HTTPS://mcp.acme.example:443/"},
+		{Name: "c.evil.example", URL: "https://c.evil.example"},
+	}}
+	h.replace(h.acme(tenant.Host{Name: "mcp.acme.example", URL: mine}), evil)
 	r := h.start()
-	if got := h.to(r, "gw.example.com", "/mcp", ask("tools/list", ""), h.as("ann", "/mcp")); got.status != 200 || strings.Contains(got.last(), "a_x") {
-		t.Errorf("%d %q", got.status, got.messages)
+	for _, tt := range []struct {
+		host, path, resource string
+		status               int
+	}{
+		{"gw.example.com", "/mcp", publicURL + "/mcp", 200},
+		{"mcp.acme.example", "/mcp", mine + "/mcp", 200},
+		{"a.evil.example", "/mcp", publicURL + "/t/default/mcp", 403},
+		{"b.evil.example", "/mcp", mine + "/mcp", 403},
+		{"c.evil.example", "/mcp", "https://c.evil.example/mcp", 200},
+	} {
+		if got := h.to(r, tt.host, tt.path, ask("tools/list", ""), h.bearer(tt.resource)); got.status != tt.status {
+			t.Errorf("%s: %d %q, want %d", tt.host, got.status, got.messages, tt.status)
+		}
 	}
-	if got := r.log.count("a host of a tenant is not served"); got != 1 {
+	if got := r.log.count("a host of a tenant is not served"); got != 3 {
 		t.Errorf("%d lines say so", got)
 	}
 }
