@@ -140,8 +140,11 @@ func (in *signIns) connect(w http.ResponseWriter, r *http.Request, form url.Valu
 	}
 	p := &consentPage{
 		page: page{Title: "Let an application use " + tk.Alias}, Client: shownClient(tk.Client), ClientHost: clientHost(tk.Client),
-		Alias: tk.Alias, Host: hostOf(at.u.URL), Description: shown(at.u.Description, maxDetail), Tenant: tk.Tenant, Server: hostOf(wants.server.AuthorizationEndpoint),
+		Alias: tk.Alias, Host: hostOf(at.u.URL), Description: shown(at.u.Description, maxDetail), Tenant: tk.Tenant,
 		SignIn: wants.signIn, Action: in.site.root + consentPath, Ticket: form.Get("ticket"), CSRF: token,
+	}
+	if wants.signIn {
+		p.Server = hostOf(wants.server.AuthorizationEndpoint)
 	}
 	for _, scope := range wants.scopes {
 		p.Scopes = append(p.Scopes, shown(scope, maxShown))
@@ -152,9 +155,9 @@ func (in *signIns) connect(w http.ResponseWriter, r *http.Request, form url.Valu
 
 // wanted is what a link needs: the user to agree, and perhaps to sign in.
 type wanted struct {
-	server *server
-	scopes []string
 	signIn bool
+	scopes []string
+	server *server // where to sign in
 }
 
 // wants finds out what a link needs now.
@@ -163,12 +166,8 @@ func (in *signIns) wants(ctx context.Context, tk *ticket, at *registered) (*want
 	if err != nil {
 		return nil, err
 	}
-	s, err := in.b.serverOf(ctx, at.t, at.u, nil)
-	if err != nil {
-		return nil, upstreamError(err)
-	}
 	t := rec.token
-	w := &wanted{server: s}
+	w := &wanted{}
 	switch {
 	case t == nil, !t.covers(tk.Scopes), t.Refresh == "" && !t.valid(in.now()):
 		w.signIn = true
@@ -179,6 +178,11 @@ func (in *signIns) wants(ctx context.Context, tk *ticket, at *registered) (*want
 		w.scopes = t.Scopes
 		return w, nil
 	}
+	s, err := in.b.serverOf(ctx, at.t, at.u, nil)
+	if err != nil {
+		return nil, upstreamError(err)
+	}
+	w.server = s
 	// What is configured, else what the challenge wants, else what the resource offers
 	// (basic/authorization, Scope Selection Strategy), and what was given before.
 	base := at.u.Auth.Scopes

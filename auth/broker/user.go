@@ -18,8 +18,9 @@ import (
 
 // Bounds of what is kept in memory of users. What goes is read from the vault again.
 const (
-	maxGrants  = 1 << 13 // users of upstreams
-	maxClients = 32      // clients of one user of an upstream
+	maxGrants  = 64 << 20 // bytes of what users of upstreams have let the gateway have
+	maxClients = 32       // clients of one user of an upstream
+	grantSize  = 2 << 10  // bytes that a user is counted with besides tokens
 )
 
 // userKey is one user at one upstream.
@@ -56,9 +57,22 @@ func (in *signIns) grant(k userKey) *grant {
 	g, ok := in.grants.Get(k)
 	if !ok {
 		g = &grant{in: in, key: k, sources: lru.New[string, *userSource](maxClients)}
-		in.grants.Put(k, g, 1)
+		in.grants.Put(k, g, grantSize)
 	}
 	return g
+}
+
+// weigh counts a user with the token that is known.
+func (in *signIns) weigh(g *grant, t *userToken) {
+	size := grantSize
+	if t != nil {
+		size += len(t.Access) + len(t.Refresh)
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if known, ok := in.grants.Get(g.key); ok && known == g {
+		in.grants.Put(g.key, g, size)
+	}
 }
 
 // forget has what is known of a user read anew, since it was just changed.
@@ -110,8 +124,8 @@ func (b *Broker) userSource(t *tenant.Tenant, u *tenant.Upstream, who *tenant.Pr
 // Credential implements Source.
 func (s *userSource) Credential(ctx context.Context) (http.Header, error) {
 	at := s.at.Load()
-	if _, err := loginOf(at.t, s.g.key.issuer); err != nil {
-		return nil, fmt.Errorf("%s needs to know its user: %w", at.u.Alias, err)
+	if s.g.key.issuer == "" {
+		return nil, fmt.Errorf("%s needs to know its user: %w", at.u.Alias, errNobody)
 	}
 	access, err := s.g.access(ctx, at, s.client)
 	var needs *needed
@@ -169,6 +183,9 @@ func (n *needed) Error() string { return "the user has not let the gateway have 
 // ask gives the error that sends the user to the page.
 func (s *userSource) ask(at *registered, n *needed) error {
 	k := s.g.key
+	if _, err := loginOf(at.t, k.issuer); err != nil {
+		return fmt.Errorf("%s needs its user to sign in: %w", at.u.Alias, err)
+	}
 	url, err := s.g.in.link(&ticket{
 		Tenant: k.tenant, Alias: k.alias, Issuer: k.issuer, Subject: k.subject, Client: s.client,
 		Scopes: n.scopes, SignIn: n.signIn,

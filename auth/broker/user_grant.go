@@ -118,6 +118,7 @@ func (g *grant) read(ctx context.Context, bound string) (userRecord, error) {
 	if err != nil {
 		return r, err
 	}
+	g.in.weigh(g, r.token)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.record, g.bound, g.readAt = r, bound, g.in.now()

@@ -12,7 +12,7 @@ import (
 
 // Times of a refresh.
 const (
-	leaseTime = 90 * time.Second       // of the replica that refreshes: longer than an update
+	leaseTime = 45 * time.Second       // of the replica that refreshes: longer than all of it takes
 	leaseWait = 20 * time.Second       // for one that does
 	leasePoll = 200 * time.Millisecond // between looks for what it got
 	tokenTime = 15 * time.Second       // for the answer of a token endpoint

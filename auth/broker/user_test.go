@@ -323,6 +323,34 @@ func TestRefusedUserToken(t *testing.T) {
 	}
 }
 
+// TestTokenWithoutEnd has a server give a token without saying when it ends, and no
+// refresh token: it is shown until it is refused.
+func TestTokenWithoutEnd(t *testing.T) {
+	r := newConsentRig(t)
+	rep := r.replica()
+	r.as.tokens = func(w http.ResponseWriter, _ *http.Request) bool {
+		_, _ = w.Write([]byte(`{"access_token":"endless","token_type":"bearer"}`))
+		return true
+	}
+	ann := r.person("ann-at-idp", "ann-at-travel")
+	ann.connect(rep.link("ann-at-idp", "editor"))
+	r.clock.advance(100 * time.Hour)
+	if got := rep.token("ann-at-idp", "editor"); got != "endless" {
+		t.Errorf("shown: %q", got)
+	}
+	if again, err := rep.refuse("endless", http.StatusUnauthorized); again || !asked(err) {
+		t.Errorf("after a 401: %v, %v", again, err)
+	}
+	if _, err := rep.shown("ann-at-idp", "editor"); !asked(err) {
+		t.Errorf("the refused token is shown again: %v", err)
+	}
+	r.clock.advance(2 * time.Minute) // the upstream may have been wrong
+	rep.token("ann-at-idp", "editor")
+	// Whoever has let the gateway have a token goes on where nobody can sign in any more.
+	r.edit(func(t *tenant.Tenant) { t.Auth.Issuers[0].Login = nil })
+	rep.token("ann-at-idp", "editor")
+}
+
 // TestStepUp has the upstream want more scopes than the user has let the gateway have.
 func TestStepUp(t *testing.T) {
 	r := newConsentRig(t)

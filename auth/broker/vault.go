@@ -44,13 +44,15 @@ func (b *Broker) kept(ctx context.Context, key tenant.VaultKey, value any) (revi
 	if err != nil {
 		return 0, false, fmt.Errorf("read a %s: %w", key.Kind, err)
 	}
-	plain, err := b.opts.Ring.Open(VaultPurpose, string(v.Sealed), VaultBinding(key))
-	if err == nil {
-		err = json.Unmarshal(plain, value)
-	}
-	if err != nil {
+	if !b.unseal(v, value) {
 		b.opts.Logger.Warn("a value of the vault cannot be opened with the keys that are configured", "tenant", key.Tenant, "upstream", key.Alias, "kind", key.Kind)
 		return v.Revision, false, nil
 	}
 	return v.Revision, true, nil
+}
+
+// unseal opens a value, and tells whether that could be done.
+func (b *Broker) unseal(v tenant.VaultValue, value any) bool {
+	plain, err := b.opts.Ring.Open(VaultPurpose, string(v.Sealed), VaultBinding(v.Key))
+	return err == nil && json.Unmarshal(plain, value) == nil
 }
