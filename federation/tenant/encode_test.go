@@ -184,6 +184,8 @@ func FuzzDecodeSnapshot(f *testing.F) {
 	f.Add(golden)
 	f.Add([]byte(`{"version":1,"tenants":[{"name":"a","upstreams":[{"alias":"x","url":"http://h/","timeouts":{"call":"1h"}}]},null],"keys":[{}]}`))
 	f.Add([]byte(`{"version":1,"tenants":[{"name":"a","limits":{"principal":{"inFlight":1e3}}}],"x":[[{}]]}`))
+	f.Add([]byte(`{"version":1,"tenants":[{"name":"a","hosts":[{"name":"h","url":"https://h"}],"policy":{"default":"deny"},"toolsets":[{"name":"t"}],` +
+		`"upstreams":[{"alias":"x","url":"http://h/","auth":{"mode":"headers","headers":[{"name":"X-B","value":{"sealed":"k.A"}}]},"pins":{}}]}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := tenant.DecodeSnapshot(data)
 		if err != nil {

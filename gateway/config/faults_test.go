@@ -352,6 +352,8 @@ func FuzzParse(f *testing.F) {
 		"keys: [{id: k, secret: {env: A}}]", "{\"a\": [1, 2.5, true, null]}", "limits: {body: 4MiB}",
 		keyed("redis: {url: 'rediss://u@h:1/0?addr=i:2', mode: sentinel, master: m, tls: {ca: a}}\npeer: {listen: ':9', address: 'h:1'}"),
 		keyed("store: {type: redis, url: {env: A}, password: {file: b}}"), "- ? a\n  : b", "a: |\n  x\n%TAG",
+		tenantWith("policy: {default: deny, rules: [{name: r, when: 'tool.name == \"x\"', effect: allow, scopes: [s]}]}", "toolsets: [{name: t, include: ['a_*']}]", "hosts: [{name: b, url: 'https://b'}]"),
+		up("auth: {mode: headers, headers: {X-Key: {env: A}}}", "pinning: all", "pins: {a.b: 'sha256:0'}"),
 	} {
 		f.Add([]byte(s))
 	}
