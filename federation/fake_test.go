@@ -299,3 +299,15 @@ func registryOf(f *Federation) prometheus.Gatherer {
 
 // member gives the tenant's member with that alias, or nil.
 func (d *domain) member(alias string) *member { return d.current().byAlias[alias] }
+
+// slowly answers as another handler does, after a time.
+func slowly(d time.Duration, inner func(context.Context, *mcp.Request) (*answer, error)) func(context.Context, *mcp.Request) (*answer, error) {
+	return func(ctx context.Context, m *mcp.Request) (*answer, error) {
+		select {
+		case <-time.After(d):
+			return inner(ctx, m)
+		case <-ctx.Done():
+			return nil, &upstream.Error{Alias: "fake", Class: upstream.ClassCanceled, Err: context.Cause(ctx)}
+		}
+	}
+}
