@@ -31,13 +31,16 @@ type audience struct {
 	hidden  bool   // something may be hidden from them, or refused
 	toolset string // of the endpoint, where something is hidden
 	facts   string // what policy reads of a principal
-	user    string // the principal's key, where upstreams are shown who calls
+	user    string // the principal's key, where upstreams are shown who calls, or that of its token
 	headers string // a digest of the headers that are forwarded as credentials
 }
 
 // audienceOf gives the class that a caller belongs to.
 func (d *roster) audienceOf(c caller) (a audience) {
-	if d.perUser {
+	switch {
+	case d.exchanges:
+		a.user = c.who.GrantKey()
+	case d.perUser:
 		a.user = c.who.Key()
 	}
 	if len(d.forwards) > 0 {
@@ -98,7 +101,7 @@ func (d *roster) seenAs(a audience, c caller) *roster {
 func (d *roster) derive(a audience, c caller, own *roster) *roster {
 	who := *c.who
 	r := &roster{
-		domain: d.domain, snap: d.snap, policy: d.policy, perUser: d.perUser, forwards: d.forwards,
+		domain: d.domain, snap: d.snap, policy: d.policy, perUser: d.perUser, exchanges: d.exchanges, forwards: d.forwards,
 		base: d, own: own, audience: a, caller: caller{who: &who, toolset: c.toolset, header: pick(c.header, d.forwards)},
 		byAlias: make(map[string]*member, len(d.members)),
 		views:   views{kept: map[viewKey]*view{}},

@@ -48,9 +48,6 @@ func (t *topic) has(key topicKey, m *member, k kind) bool {
 	if key.audience == (audience{}) {
 		return m.lane == nil
 	}
-	if m.lane != nil && m.lane.name != key.audience.user && m.lane.name != key.audience.headers {
-		return false
-	}
 	// Names are given among all members, also those of whom nothing is to be seen.
 	return t.from.own.has(m)
 }

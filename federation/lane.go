@@ -37,6 +37,7 @@ type lane struct {
 	parent *member
 	name   string
 	source upstream.CredentialSource
+	who    tenant.Principal // of an upstream that is shown who calls
 	used   atomic.Int64 // when it was last looked for, in Unix nanoseconds
 }
 
@@ -45,8 +46,10 @@ type lane struct {
 func (d *domain) laneOf(m *member, r *roster) *member {
 	name := ""
 	switch {
+	case m.conf.Auth.Mode == tenant.CredentialExchange:
+		name = r.caller.who.GrantKey()
 	case m.conf.Auth.PerUser():
-		name = r.audience.user
+		name = r.caller.who.Key()
 	case m.conf.Auth.Mode == tenant.CredentialForward:
 		name = r.audience.headers
 	}
@@ -76,7 +79,7 @@ func (d *domain) newLane(parent *member, name string, r *roster) *member {
 	} else {
 		source = &forwarded{lines: pick(r.caller.header, canonical(parent.conf.Auth.Forward))}
 	}
-	m := &member{domain: d, conf: parent.conf, quota: parent.quota, lane: &lane{parent: parent, name: name, source: source}}
+	m := &member{domain: d, conf: parent.conf, quota: parent.quota, lane: &lane{parent: parent, name: name, source: source, who: *r.caller.who}}
 	m.doer = &laneDoer{Doer: parent.doer, source: source, name: name}
 	m.begin()
 	return m
@@ -224,12 +227,13 @@ func (f *Federation) Connected(ctx context.Context, name, alias string, who *ten
 	if m == nil || who.Key() == "" {
 		return
 	}
-	scope := m.conf.Alias + laneMark + who.Key()
-	if l := d.memberAt(scope, m.conf.Version); l != nil {
+	// What one client's user has signed in for is there for the user's other clients
+	// too, where they may have it.
+	for _, l := range d.lanesOf(m, who) {
 		l.reconnected(ctx)
-		return
 	}
-	if c := f.opts.Cluster; c != nil {
+	scope := m.conf.Alias + laneMark + who.Key()
+	if c := f.opts.Cluster; c != nil && d.memberAt(scope, m.conf.Version) == nil {
 		for k := range kinds {
 			topic := m.topic(k.method())
 			topic.Upstream = scope
@@ -238,4 +242,16 @@ func (f *Federation) Connected(ctx context.Context, name, alias string, who *ten
 			}
 		}
 	}
+}
+
+// lanesOf gives the lanes of a user, of whichever client.
+func (d *domain) lanesOf(parent *member, who *tenant.Principal) (all []*member) {
+	d.lanes.mu.Lock()
+	defer d.lanes.mu.Unlock()
+	for key, l := range d.lanes.kept {
+		if key.parent == parent && l.lane.who.Issuer == who.Issuer && l.lane.who.Subject == who.Subject {
+			all = append(all, l)
+		}
+	}
+	return all
 }

@@ -20,10 +20,11 @@ type roster struct {
 	byAlias map[string]*member
 	views   views
 
-	policy   *policy.Program // nil where there is none
-	perUser  bool            // some upstream is shown who calls
-	forwards []string        // the headers that are credentials of some upstream, sorted
-	index    *toolIndex
+	policy    *policy.Program // nil where there is none
+	perUser   bool            // some upstream is shown who calls
+	exchanges bool            // and gets a token in exchange for the caller's
+	forwards  []string        // the headers that are credentials of some upstream, sorted
+	index     *toolIndex
 
 	// base is the roster of all callers, itself perhaps; audiences are its others.
 	base      *roster
@@ -76,6 +77,7 @@ func newRoster(d *domain, t *tenant.Tenant, program *policy.Program, old *roster
 		}
 		r.add(m)
 		r.perUser = r.perUser || conf.Auth.PerUser()
+		r.exchanges = r.exchanges || conf.Auth.Mode == tenant.CredentialExchange
 		r.forwards = append(r.forwards, canonical(conf.Auth.Forward)...)
 	}
 	slices.Sort(r.forwards)

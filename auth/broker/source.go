@@ -51,7 +51,8 @@ func (b *Broker) Source(t *tenant.Tenant, u *tenant.Upstream, who *tenant.Princi
 		if who == nil || who.Key() == "" {
 			return b.nobody
 		}
-		key.user = who.Key()
+		// A token that grants less is not to get what another one was exchanged for.
+		key.user = who.GrantKey()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -45,6 +46,22 @@ func (p *Principal) Key() string {
 		binary.BigEndian.PutUint64(n[:], uint64(len(part)))
 		h.Write(n[:])
 		h.Write([]byte(part))
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// GrantKey is Key with what the token of the user grants: it is equal for tokens of
+// one user and client that have the same scopes only.
+func (p *Principal) GrantKey() string {
+	key := p.Key()
+	if key == "" {
+		return ""
+	}
+	h := sha256.New()
+	h.Write([]byte(key))
+	for _, scope := range slices.Compact(slices.Sorted(slices.Values(p.Scopes))) {
+		h.Write([]byte{' '})
+		h.Write([]byte(scope))
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }

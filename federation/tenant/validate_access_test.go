@@ -84,9 +84,12 @@ func TestValidateCredentials(t *testing.T) {
 			`forward[6]: "x-a" is there twice`, `forward[7]: "a b" is not a header name`,
 		}},
 
-		{"client credentials that are found out", tenant.Credential{
-			Mode: tenant.CredentialClient, ClientID: "c", ClientSecret: sealed, Scopes: []string{"offline_access"}, Registration: tenant.RegistrationStatic,
+		{"client credentials of an issuer", tenant.Credential{
+			Mode: tenant.CredentialClient, Issuer: "https://i", ClientID: "c", ClientSecret: sealed, Scopes: []string{"offline_access"}, Registration: tenant.RegistrationStatic,
 		}, nil},
+		{"client credentials for a server that the upstream names", tenant.Credential{
+			Mode: tenant.CredentialClient, ClientID: "c", ClientSecret: sealed,
+		}, []string{"issuer: is required with a clientID: it is the client's at that authorization server only"}},
 		{"no client", tenant.Credential{Mode: tenant.CredentialClient, Registration: tenant.RegistrationDynamic}, []string{
 			`registration: "dynamic" must be static with the mode client_credentials`, "clientID: is required with the mode client_credentials",
 			"clientSecret: is required with the mode client_credentials",
@@ -104,7 +107,7 @@ func TestValidateCredentials(t *testing.T) {
 		}, []string{
 			"issuer: must not hold a user or password", "tokenURL: must not hold a user or password", "resource: must not hold a user or password",
 		}},
-		{"fragment of a resource", tenant.Credential{Mode: tenant.CredentialClient, ClientID: "c", ClientSecret: sealed, Resource: "urn:x#"}, []string{
+		{"fragment of a resource", tenant.Credential{Mode: tenant.CredentialClient, Issuer: "https://i", ClientID: "c", ClientSecret: sealed, Resource: "urn:x#"}, []string{
 			"resource: must not have a fragment",
 		}},
 

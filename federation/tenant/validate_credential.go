@@ -131,6 +131,10 @@ func (v *checker) registration(path string, c *Credential) {
 			v.add(path+".clientSecret", "is that of a clientID, and there is none")
 		}
 	}
+	if c.ClientID != "" && c.Issuer == "" && c.TokenURL == "" {
+		// Else the upstream could name a server of its own, which would see the secret.
+		v.add(path+".issuer", "is required with a clientID: it is the client's at that authorization server only")
+	}
 	if c.Mode == CredentialUser {
 		switch c.Registration {
 		case "":

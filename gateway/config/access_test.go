@@ -181,7 +181,7 @@ func TestCheckCredentials(t *testing.T) {
 	c, err := config.Parse([]byte(who("mode: oauth", "issuers: [{issuer: 'https://i', login: {clientID: c, clientSecret: {env: LOGIN}}}, {issuer: 'https://j', login: {clientID: c}}]") +
 		"  upstreams:\n  - {alias: a, url: 'http://u', auth: {mode: bearer, token: {env: TOKEN}}}\n" +
 		"  - {alias: b, url: 'http://u', auth: {mode: headers, headers: {X-Key: {env: KEY}}}}\n" +
-		"  - {alias: c, url: 'http://u', auth: {mode: client_credentials, clientID: c, clientSecret: {env: CLIENT}}}\n"))
+		"  - {alias: c, url: 'http://u', auth: {mode: client_credentials, issuer: 'https://i', clientID: c, clientSecret: {env: CLIENT}}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
