@@ -17,6 +17,11 @@ const secretPurpose = "secret"
 // the ring has no more.
 var errSecretSealed = errors.New("a sealed secret cannot be opened with the keys that are configured")
 
+// SealSecret seals a secret for a registration that is kept in the store.
+func SealSecret(ring *seal.Ring, plain []byte) tenant.Secret {
+	return tenant.Secret{Sealed: ring.Seal(secretPurpose, plain, nil)}
+}
+
 // secrets gives what opens the secrets of registrations. Those that refer to the
 // environment or a file are read anew each time, so that they can be rotated.
 // lookupEnv may be nil. Errors name the reference and never the value.

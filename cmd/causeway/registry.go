@@ -29,6 +29,7 @@ func registryCommands() []command {
 	return []command{
 		{"export", "write all that is registered as JSON", runRegistryExport},
 		{"import", "replace all that is registered by an export", runRegistryImport},
+		{"seal", "seal a secret for a registration", runRegistrySeal},
 		{"reseal", "seal with the first key what older ones have sealed", runRegistryReseal},
 	}
 }
@@ -36,8 +37,8 @@ func registryCommands() []command {
 // runRegistry is `causeway registry`.
 func runRegistry(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return runOneOf(ctx, "registry", "Exports and imports the registry: the tenants, upstreams and API keys that are kept\n"+
-		"in the store, besides the tenants of the configuration file. Seals anew what is sealed in\n"+
-		"the store, before an older key is taken away.",
+		"in the store, besides the tenants of the configuration file. Seals secrets for it, and\n"+
+		"seals anew what is sealed in it, before an older key is taken away.",
 		registryCommands(), args, stdin, stdout, stderr)
 }
 
