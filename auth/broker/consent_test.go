@@ -204,7 +204,7 @@ func mustBeGuarded(t *testing.T, h http.Header, body string) {
 	sum := sha256.Sum256([]byte(style))
 	for name, want := range map[string]string{
 		"Content-Security-Policy": "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
-		"Referrer-Policy":         "no-referrer", "Cache-Control": "no-store", "X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff",
+		"Referrer-Policy":         "same-origin", "Cache-Control": "no-store", "X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff",
 		"Content-Type": "text/html; charset=utf-8",
 	} {
 		if got := h.Get(name); got != want {

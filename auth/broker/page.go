@@ -85,7 +85,9 @@ func (p *pages) headers(h http.Header) {
 	h.Set("Content-Security-Policy", p.policy)
 	h.Set("X-Frame-Options", "DENY") // for browsers that do not know frame-ancestors
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer") // URLs hold tickets and codes
+	// URLs hold tickets and codes, which are no other site's business; and forms are
+	// posted with their origin, as they would not be without any referrer.
+	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
