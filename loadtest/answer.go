@@ -58,6 +58,9 @@ func newRequest(e endpoint, method string, tools []tool) *request {
 			r.list.names = append(r.list.names, e.prefix+t.name)
 		}
 	}
+	if e.token != "" {
+		header += "Authorization: Bearer " + e.token + "\r\n"
+	}
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
 		`"io.modelcontextprotocol/clientInfo":{"name":"loadtest","version":"1.0.0"},"io.modelcontextprotocol/clientCapabilities":{}}}}`,
 		firstID, method, params)

@@ -47,6 +47,7 @@ func measurements() []measurement {
 	return []measurement{
 		{name: "call-json", upstream: upJSON, method: methodCall, concurrency: []int{1, 16, 64}},
 		{name: "call-sse", upstream: upSSE, method: methodCall, concurrency: []int{1, 16, 64}},
+		{name: callSecured, upstream: upSecured, method: methodCall, concurrency: []int{1, 16, 64}, beside: "call-json"},
 		{name: callHandshake, upstream: upHandshake, method: methodCall, concurrency: []int{1, 16, 64}, beside: "call-json"},
 		{name: "list-20", upstream: upJSON, method: methodList, concurrency: []int{16}},
 		{name: "list-527", upstream: upBig, method: methodList, concurrency: []int{16}},
@@ -114,6 +115,7 @@ type bench struct {
 	upstreams *system
 	// handshakeAddr is where Causeway reaches the handshake upstream.
 	handshakeAddr string
+	issuer        *issuer // nil until Causeway is started
 
 	systems []*system
 	notes   []string
@@ -161,6 +163,9 @@ func (b *bench) close() error {
 	var errs []error
 	for _, c := range slices.Backward(b.children) {
 		errs = append(errs, c.stop())
+	}
+	if b.issuer != nil {
+		errs = append(errs, b.issuer.close())
 	}
 	return errors.Join(append(errs, os.RemoveAll(b.dir))...)
 }

@@ -34,7 +34,7 @@ const (
 func upstreamNames() []string { return []string{upJSON, upSSE, upBig} }
 
 // behindCauseway are the upstreams that Causeway leads to.
-func behindCauseway() []string { return append(upstreamNames(), upHandshake) }
+func behindCauseway() []string { return append(upstreamNames(), upHandshake, upSecured) }
 
 // system is one way to reach the upstreams.
 type system struct {
@@ -49,6 +49,7 @@ type endpoint struct {
 	path    string
 	prefix  string // of the names of its tools
 	mayOmit int    // how many tools it may leave out of a list
+	token   string // an access token for it; empty where none is wanted
 }
 
 // serves tells whether a system can be measured with m.
@@ -69,7 +70,7 @@ func samePid(pid int) map[string]int {
 // clients can reach as a system.
 func (b *bench) startUpstreams() (*system, error) {
 	s := &system{name: sysDirect, label: "(a) upstream directly", at: map[string]endpoint{}, pids: map[string]int{}}
-	for _, up := range behindCauseway() {
+	for _, up := range append(upstreamNames(), upHandshake) {
 		args := []string{cmdUpstream, "-catalogue", b.options.catalogue, "-tools", strconv.Itoa(smallList)}
 		switch up {
 		case upSSE:
@@ -207,14 +208,19 @@ const maxInvalid = 5
 // startCauseway starts the gateway as a user would: one tenant for each upstream, so
 // that each merged endpoint shows one upstream's tools.
 func (b *bench) startCauseway(ctx context.Context) (*system, error) {
+	var err error
+	if b.issuer, err = startIssuer(); err != nil {
+		return nil, err
+	}
 	var tenants []byte
-	for _, up := range behindCauseway() {
+	for _, up := range append(upstreamNames(), upHandshake) {
 		target := b.upstreams.at[up].addr
 		if up == upHandshake {
 			target = b.handshakeAddr
 		}
 		tenants = fmt.Appendf(tenants, causewayTenant, up, target)
 	}
+	tenants = append(tenants, securedTenant(b.issuer.url, b.upstreams.at[upJSON].addr)...)
 	c, addr, err := b.startGateway(ctx, "causeway", tenants)
 	if err != nil {
 		return nil, err
@@ -223,6 +229,11 @@ func (b *bench) startCauseway(ctx context.Context) (*system, error) {
 	for _, up := range behindCauseway() {
 		s.at[up] = endpoint{addr: addr, path: "/t/" + up + "/mcp", prefix: "bench_", mayOmit: maxInvalid}
 	}
+	secured := s.at[upSecured]
+	if secured.token, err = b.issuer.token("http://" + addr + secured.path); err != nil {
+		return nil, err
+	}
+	s.at[upSecured] = secured
 	return s, nil
 }
 
