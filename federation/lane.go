@@ -38,7 +38,7 @@ type lane struct {
 	name   string
 	source upstream.CredentialSource
 	who    tenant.Principal // of an upstream that is shown who calls
-	used   atomic.Int64 // when it was last looked for, in Unix nanoseconds
+	used   atomic.Int64     // when it was last looked for, in Unix nanoseconds
 }
 
 // laneOf gives the member in whose place a roster's caller uses m: m itself where all

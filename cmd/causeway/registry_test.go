@@ -110,10 +110,10 @@ func TestRegistryRefuses(t *testing.T) {
 		args []string
 		want outcome
 	}{
-		{"nothing", nil, outcome{2, "", "Exports and imports the registry: the tenants, upstreams and API keys that are kept\nin the store, besides the tenants of the configuration file. Seals anew what is sealed in\nthe store, before an older key is taken away.\n\n" +
-			"Usage:\n\n  causeway registry <command> [flags]\n\nCommands:\n\n  export       write all that is registered as JSON\n  import       replace all that is registered by an export\n  reseal       seal with the first key what older ones have sealed\n\n" +
+		{"nothing", nil, outcome{2, "", "Exports and imports the registry: the tenants, upstreams and API keys that are kept\nin the store, besides the tenants of the configuration file. Seals secrets for it, and\nseals anew what is sealed in it, before an older key is taken away.\n\n" +
+			"Usage:\n\n  causeway registry <command> [flags]\n\nCommands:\n\n  export       write all that is registered as JSON\n  import       replace all that is registered by an export\n  seal         seal a secret for a registration\n  reseal       seal with the first key what older ones have sealed\n\n" +
 			"Run \"causeway registry <command> -h\" for a command's flags.\n"}},
-		{"unknown", []string{"list"}, outcome{2, "", "causeway registry: unknown command \"list\": it has export, import and reseal\n"}},
+		{"unknown", []string{"list"}, outcome{2, "", "causeway registry: unknown command \"list\": it has export, import, seal and reseal\n"}},
 		{"operand", []string{"export", "x"}, outcome{2, "", "causeway registry export: unexpected argument \"x\"\nRun \"causeway help registry export\" for its usage.\n"}},
 		{"memory", []string{"export", "--config", memory}, outcome{
 			1, "", "causeway registry export: the configuration keeps the registry in memory (store.type: memory), where no other process reaches it\n",
