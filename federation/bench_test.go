@@ -262,3 +262,58 @@ func BenchmarkViewOfClashes(b *testing.B) {
 		d.merge(viewKey{kind: kindTools}, d.members, []part{{seg: &other}, parts[1]})
 	}
 }
+
+// tenRules is a policy whose rules have to be tried one after the other.
+func tenRules() *tenant.Policy {
+	p := &tenant.Policy{Default: tenant.EffectDeny}
+	for i := range 9 {
+		p.Rules = append(p.Rules, tenant.Rule{
+			Name: fmt.Sprint("r", i), Effect: tenant.EffectDeny,
+			When: fmt.Sprintf(`"g%d" in principal.groups && item.alias == "a" && item.name.startsWith("a_x")`, i),
+		})
+	}
+	p.Rules = append(p.Rules, tenant.Rule{Name: "r9", Effect: tenant.EffectAllow, When: `"staff" in principal.groups && kind == "tool"`})
+	return p
+}
+
+// BenchmarkGuarded is what a policy of ten rules, and an upstream that is shown who
+// calls, add to a call and a list.
+func BenchmarkGuarded(b *testing.B) {
+	const text = `{"resultType":"complete","content":[{"type":"text","text":"22.5 °C, partly cloudy"}]}`
+	for _, guard := range []struct {
+		name   string
+		policy *tenant.Policy
+		lanes  bool
+	}{{"open", nil, false}, {"ten rules", tenRules(), false}, {"ten rules that read arguments", argued(tenRules()), false}, {"lanes", nil, true}, {"ten rules and lanes", tenRules(), true}} {
+		for _, what := range []struct{ name, method, params string }{
+			{"call", mcp.MethodToolsCall, `"name":"a_t7","arguments":{"q":"Bern"}`}, {"list", mcp.MethodToolsList, ""},
+		} {
+			b.Run(what.name+" "+guard.name, func(b *testing.B) {
+				up := newInstant(b, mcp.MethodToolsCall, text)
+				up.list(kindTools, benchTools(100)...)
+				r, stop := newFakeRig(b, map[string]upstream.Doer{"a": up}, func(o *Options) {
+					conf := registered(fakeUp("a"))
+					conf[0].Policy = guard.policy
+					if guard.lanes {
+						conf[0].Upstreams[0] = ownUp("a")
+					}
+					o.Store, o.Credentials = tenant.NewMemory(conf), newKeeper().source
+				})
+				defer stop()
+				c := benchCall(b, what.method, what.params).by("ann", "staff", "other", "more")
+				reply, err := r.fed.Handle(b.Context(), benchCall(b, mcp.MethodToolsList, "").by("ann", "staff", "other", "more"))
+				if err != nil {
+					b.Fatal(err)
+				}
+				reply.Body.Release()
+				handled(b, r, c)
+			})
+		}
+	}
+}
+
+// argued makes the last rule read arguments.
+func argued(p *tenant.Policy) *tenant.Policy {
+	p.Rules[len(p.Rules)-1].When += ` && request.arguments.q != "Oslo"`
+	return p
+}
