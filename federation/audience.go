@@ -101,7 +101,7 @@ func (d *roster) seenAs(a audience, c caller) *roster {
 func (d *roster) derive(a audience, c caller, own *roster) *roster {
 	who := *c.who
 	r := &roster{
-		domain: d.domain, snap: d.snap, policy: d.policy, perUser: d.perUser, exchanges: d.exchanges, forwards: d.forwards,
+		domain: d.domain, snap: d.snap, policy: d.policy, decisions: d.decisions, perUser: d.perUser, exchanges: d.exchanges, forwards: d.forwards,
 		base: d, own: own, audience: a, caller: caller{who: &who, toolset: c.toolset, header: pick(c.header, d.forwards)},
 		byAlias: make(map[string]*member, len(d.members)),
 		views:   views{kept: map[viewKey]*view{}},

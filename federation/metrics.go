@@ -129,13 +129,15 @@ func (m *metrics) saved(tokens int) { m.tokensSaved.Add(float64(max(tokens, 0)))
 // notified notes a notification.
 func (m *metrics) notified(kind noteKind, outcome noteOutcome) { m.notes[kind][outcome].Inc() }
 
-// decided notes a decision about a call.
-func (m *metrics) decided(name string, allowed bool) {
-	effect := tenant.EffectDeny
-	if allowed {
-		effect = tenant.EffectAllow
+// decisions are the counters of what a tenant's policy says of calls.
+type decisions struct{ allowed, denied prometheus.Counter }
+
+// decidedBy gives those of a tenant.
+func (m *metrics) decidedBy(name string) *decisions {
+	return &decisions{
+		allowed: m.decisions.WithLabelValues(name, string(tenant.EffectAllow)),
+		denied:  m.decisions.WithLabelValues(name, string(tenant.EffectDeny)),
 	}
-	m.decisions.WithLabelValues(name, string(effect)).Inc()
 }
 
 // rejected notes that a quota was used up.

@@ -157,11 +157,12 @@ func (d *roster) check(c *Call, k kind, exposed string, facts *policy.Item, call
 	if dec.Err != nil {
 		d.log.Warn("a rule of the policy fails, which denies", "rule", dec.Rule, "upstream", facts.Alias, "method", c.Request.Method, "error", dec.Err)
 	}
-	d.fed.metrics.decided(d.name, dec.Allowed)
-	switch {
-	case !dec.Allowed:
+	if !dec.Allowed {
+		d.decisions.denied.Inc()
 		return unknown(k, exposed)
-	case len(dec.Missing) > 0:
+	}
+	d.decisions.allowed.Inc()
+	if len(dec.Missing) > 0 {
 		return &ScopeError{Needed: dec.Needed}
 	}
 	return nil
@@ -216,7 +217,7 @@ func (d *roster) checkResource(c *Call, t *target) error {
 			return unavailable(m.conf.Alias, m.failure(k), "its list could never be had")
 		}
 	}
-	if seg := m.known(kindTemplates); seg.index[t.name] != nil { // completion/complete names the template itself
+	if seg := m.known(kindTemplates); c.Request.Method == mcp.MethodComplete && seg.index[t.name] != nil { // it names the template itself
 		return d.check(c, kindResources, t.field.Value, m.policyItem(kindTemplates, seg.index[t.name], d.exposedTemplate(m, t.name)), nil)
 	}
 	for _, facts := range d.resourceFacts(m, t.name) {
@@ -237,15 +238,21 @@ func (d *roster) exposedTemplate(m *member, template string) string {
 	return exposedURI(m.conf.Alias, template)
 }
 
-// mayHear tells whether the roster's callers may be told of changes of a resource.
-func (d *roster) mayHear(m *member, uri string) bool {
+// mayHear tells whether one of the roster's callers may be told of changes of a
+// resource, for which they need the scopes of reading it.
+func (d *roster) mayHear(who *tenant.Principal, m *member, uri string) bool {
 	if !d.audience.hidden {
 		return true
 	}
 	if !d.has(m) || m.known(kindResources) == nil || m.known(kindTemplates) == nil {
 		return false // what policy may read of it is not known
 	}
-	return !slices.ContainsFunc(d.resourceFacts(m, uri), func(p *policy.Item) bool { return !d.allows(p) })
+	for _, facts := range d.resourceFacts(m, uri) {
+		if dec := d.policy.Decide(who, d.audience.toolset, facts, &policy.Call{Method: mcp.MethodResourcesRead}); !dec.Allowed || len(dec.Missing) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // shows tells whether the roster's callers can see anything of a member, or may be able

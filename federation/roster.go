@@ -21,6 +21,7 @@ type roster struct {
 	views   views
 
 	policy    *policy.Program // nil where there is none
+	decisions *decisions      // nil where there is none
 	perUser   bool            // some upstream is shown who calls
 	exchanges bool            // and gets a token in exchange for the caller's
 	forwards  []string        // the headers that are credentials of some upstream, sorted
@@ -67,6 +68,9 @@ func newRoster(d *domain, t *tenant.Tenant, program *policy.Program, old *roster
 		views:   views{kept: map[viewKey]*view{}},
 	}
 	r.base, r.own = r, r
+	if program != nil {
+		r.decisions = d.fed.metrics.decidedBy(d.name)
+	}
 	for _, conf := range t.Upstreams {
 		var m *member
 		if old != nil {

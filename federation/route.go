@@ -84,8 +84,8 @@ func (d *roster) resolve(ctx context.Context, c *Call, k kind, exposed string) (
 			return nil, unavailable(m.conf.Alias, m.failure(k), "its list could never be had")
 		}
 	}
-	if d.own.lookup(c.Endpoint.Alias, k, exposed) != nil {
-		d.fed.metrics.decided(d.name, false) // it is there, and not for this caller
+	if d.audience.hidden && d.own.lookup(c.Endpoint.Alias, k, exposed) != nil {
+		d.decisions.denied.Inc() // it is there, and not for this caller
 	}
 	return nil, unknown(k, exposed)
 }
