@@ -112,7 +112,7 @@ func (h *hub) resourceChanged(m *member, uri string, raw []byte) {
 	now := h.domain.current()
 	for s := range streams {
 		// A part of what one may have is not always what one may have.
-		if s.audience.hidden && !now.seenBy(s.caller).mayHear(m, uri) {
+		if s.audience.hidden && !now.seenBy(s.caller).mayHear(s.caller.who, m, uri) {
 			delete(streams, s)
 		}
 	}

@@ -211,8 +211,9 @@ func (v *vision) resources() {
 	listed := v.all(v.who, v.at, kindResources)
 	for _, uri := range v.open(kindResources) {
 		is := slices.Contains(listed, uri)
-		v.agree(mcp.MethodResourcesRead, uri, is, true, v.outcome(v.who, v.at, mcp.MethodResourcesRead, uri, read))
-		v.watch(uri, is)
+		becomes := v.outcome(v.who, v.at, mcp.MethodResourcesRead, uri, read)
+		v.agree(mcp.MethodResourcesRead, uri, is, true, becomes)
+		v.watch(uri, becomes)
 	}
 	templates, open := v.all(v.who, v.at, kindTemplates), v.open(kindTemplates)
 	for _, template := range open {
@@ -222,26 +223,27 @@ func (v *vision) resources() {
 			continue // what rules read of an expansion is not what they read of its template, or it belongs to several
 		}
 		expansion := strings.Replace(template, "{x}", "7", 1)
-		v.agree(mcp.MethodResourcesRead, expansion, is, true, v.outcome(v.who, v.at, mcp.MethodResourcesRead, expansion, read))
-		v.watch(expansion, is)
+		becomes := v.outcome(v.who, v.at, mcp.MethodResourcesRead, expansion, read)
+		v.agree(mcp.MethodResourcesRead, expansion, is, true, becomes)
+		v.watch(expansion, becomes)
 	}
 }
 
-// watch holds that updates are granted of what may be read.
-func (v *vision) watch(uri string, listed bool) {
+// watch holds that updates are granted of what may be read, given what becomes of that.
+func (v *vision) watch(uri string, read outcome) {
 	v.t.Helper()
 	c := v.callOf("", mcp.MethodListen, fmt.Sprintf(`"notifications":{"resourceSubscriptions":[%q]}`, uri))
 	c.Endpoint, c.Principal = v.at, *v.who
 	s, err := v.fed.Listen(v.t.Context(), c)
 	if err != nil {
-		if listed {
+		if read.visible() {
 			v.t.Errorf("listen to %s at %+v: %v", uri, v.at, err)
 		}
 		return
 	}
 	defer s.Close()
-	if granted := strings.Contains(string(s.Ack), uri); granted != listed {
-		v.t.Errorf("updates of %s at %+v by %+v are granted %v, it is listed %v", uri, v.at, v.who, granted, listed)
+	if granted := strings.Contains(string(s.Ack), uri); granted != (read == goes) {
+		v.t.Errorf("updates of %s at %+v by %+v are granted %v, yet it %s", uri, v.at, v.who, granted, read)
 	}
 }
 

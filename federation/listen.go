@@ -58,7 +58,7 @@ func (s *stream) fits(next *roster) bool {
 		return false
 	}
 	for _, w := range s.uris {
-		if !d.has(w.member) || !d.mayHear(w.member, w.name) {
+		if !d.has(w.member) || !d.mayHear(s.caller.who, w.member, w.name) {
 			return false
 		}
 	}

@@ -28,7 +28,7 @@ func (h *hub) watchResource(ctx context.Context, d *roster, c *Call) func(string
 			looked[t.member] = true
 			t.member.look(ctx, kindResources, kindTemplates)
 		}
-		if !d.mayHear(t.member, t.name) {
+		if !d.mayHear(&c.Principal, t.member, t.name) {
 			return nil
 		}
 		return t
