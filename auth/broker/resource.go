@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ type about struct {
 
 	placeMu sync.Mutex
 	place   string    // as a challenge named it; empty for the well-known places
-	placed  time.Time // when that changed
+	hurried time.Time // when the document was last to be read out of turn
 }
 
 // discovered gives the first authorization server that an upstream names and that can
@@ -66,23 +67,41 @@ func (b *Broker) recheck(t *tenant.Tenant, u *tenant.Upstream, challenges []stri
 	if u.Auth.Issuer != "" || u.Auth.TokenURL != "" {
 		return
 	}
-	a := b.about(keyOf(t, u))
-	if said := bearerOf(challenges); said.ResourceMetadata != "" {
-		a.moveTo(said.ResourceMetadata, b.now())
-	}
-	a.age(false)
+	b.about(keyOf(t, u)).refused(bearerOf(challenges).ResourceMetadata, b.now())
 }
 
-// moveTo has the document read at another place, at once unless that was so a short
-// while ago.
+// moveTo has the document read at another place, at once unless one was hurried to a
+// short while ago.
 func (a *about) moveTo(place string, now time.Time) {
 	a.placeMu.Lock()
 	defer a.placeMu.Unlock()
-	if a.place == place || len(place) > maxAddress || !a.placed.IsZero() && now.Sub(a.placed) < askInterval {
+	if a.place == place || len(place) > maxAddress || !a.mayHurry(now) {
 		return
 	}
-	a.place, a.placed = place, now
+	a.place = place
 	a.age(true)
+}
+
+// refused has the document read again, at the place that the refusal names, if any: at
+// once, or in its turn where that was so a short while ago.
+func (a *about) refused(place string, now time.Time) {
+	a.placeMu.Lock()
+	defer a.placeMu.Unlock()
+	soon := a.mayHurry(now)
+	if soon && place != "" && len(place) <= maxAddress {
+		a.place = place
+	}
+	a.age(soon)
+}
+
+// mayHurry tells whether the document may be read out of turn, which is then counted.
+// a.placeMu is held.
+func (a *about) mayHurry(now time.Time) bool {
+	if !a.hurried.IsZero() && now.Sub(a.hurried) < askInterval {
+		return false
+	}
+	a.hurried = now
+	return true
 }
 
 func (a *about) named() string {
@@ -91,11 +110,12 @@ func (a *about) named() string {
 	return a.place
 }
 
-// readResource reads what an upstream says of itself: at the place that it named, else
-// at the well-known ones, else where it names one when it is asked for nothing.
+// readResource reads what an upstream says of itself: at the place that it names when it
+// is asked for nothing, else at one that it named before, else at the well-known ones.
 func (b *Broker) readResource(ctx context.Context, u *tenant.Upstream, place string, tr trust) (*resource, error) {
-	places := []string{place}
-	if place == "" {
+	said := b.knock(ctx, u, tr)
+	places := []string{cmp.Or(said.ResourceMetadata, place)}
+	if places[0] == "" {
 		var err error
 		if places, err = resourcePlaces(u.URL); err != nil {
 			return nil, err
@@ -105,14 +125,12 @@ func (b *Broker) readResource(ctx context.Context, u *tenant.Upstream, place str
 	for _, from := range places {
 		r, err := b.resourceAt(ctx, u, from, tr)
 		if err == nil {
+			if len(said.Scopes) > 0 {
+				r.Scopes = said.Scopes // 2026-07-28, basic/authorization, Scope Selection Strategy
+			}
 			return r, nil
 		}
 		faults = append(faults, err)
-	}
-	if place == "" {
-		if named := b.knock(ctx, u, tr); named != "" {
-			return b.resourceAt(ctx, u, named, tr)
-		}
 	}
 	return nil, errors.Join(faults...)
 }
@@ -144,15 +162,43 @@ func resourcePlaces(address string) ([]string, error) {
 	return []string{root}, nil
 }
 
-// knock asks an upstream for nothing, without credentials, and gives where its
-// challenge says that its metadata is; empty for nowhere.
-func (b *Broker) knock(ctx context.Context, u *tenant.Upstream, tr trust) string {
+// knockTime bounds how long an upstream may take to say that it wants credentials.
+const knockTime = 4 * time.Second
+
+// knockBody asks for what most servers show to those only whom they know, also where
+// they greet everybody. It changes nothing, whatever the era of the server.
+const knockBody = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+	`"io.modelcontextprotocol/clientCapabilities":{}}}}`
+
+// knock makes a request without credentials, and gives what the upstream's challenge
+// says; nothing where it has none.
+func (b *Broker) knock(ctx context.Context, u *tenant.Upstream, tr trust) bearer {
 	if tr.endpoint(u.URL) != nil {
-		return ""
+		return bearer{}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.URL, nil)
+	ctx, cancel := context.WithTimeout(ctx, knockTime)
+	defer cancel()
+	said, posted := b.knockBy(ctx, http.MethodPost, u, tr)
+	if !posted { // a server of HTTP+SSE (2024-11-05) takes no POST there
+		said, _ = b.knockBy(ctx, http.MethodGet, u, tr)
+	}
+	return said
+}
+
+// knockBy is knock by one method. ok is false where the upstream does not know it.
+func (b *Broker) knockBy(ctx context.Context, method string, u *tenant.Upstream, tr trust) (said bearer, ok bool) {
+	body := ""
+	if method == http.MethodPost {
+		body = knockBody
+	}
+	req, err := http.NewRequestWithContext(ctx, method, u.URL, strings.NewReader(body))
 	if err != nil {
-		return ""
+		return bearer{}, true
+	}
+	if body != "" { // 2026-07-28, basic/transports/streamable-http
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Mcp-Protocol-Version", "2026-07-28")
+		req.Header.Set("Mcp-Method", "tools/list")
 	}
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	c := b.public
@@ -161,11 +207,14 @@ func (b *Broker) knock(ctx context.Context, u *tenant.Upstream, tr trust) string
 	}
 	resp, err := c.Do(req)
 	if err != nil {
-		return ""
+		return bearer{}, true
 	}
 	resp.Body.Close() // it may be a stream that does not end
-	if resp.StatusCode != http.StatusUnauthorized {
-		return ""
+	switch resp.StatusCode {
+	case http.StatusUnauthorized:
+		return bearerOf(resp.Header.Values("WWW-Authenticate")), true
+	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		return bearer{}, false
 	}
-	return bearerOf(resp.Header.Values("WWW-Authenticate")).ResourceMetadata
+	return bearer{}, true
 }

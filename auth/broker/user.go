@@ -154,6 +154,7 @@ func (s *userSource) Refused(ctx context.Context, sent http.Header, status int, 
 	var err error
 	switch status {
 	case http.StatusUnauthorized:
+		s.g.in.b.recheck(at.t, at.u, challenges)
 		again, err = s.g.replace(ctx, at, access, challenges)
 	case http.StatusForbidden:
 		said := bearerOf(challenges)
