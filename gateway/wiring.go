@@ -105,7 +105,11 @@ const fillTime = time.Minute
 func (p *parts) newBroker() (*broker.Broker, error) {
 	opts := broker.Options{
 		Tenant: p.opts.Store.Tenant, Vault: p.opts.Vault, Ring: p.opts.Ring, Secrets: p.opts.Secrets,
-		Client: fetcher(p.transports), PublicURL: p.opts.PublicURL,
+		// The broker sees to TLS itself: a server on this machine needs none.
+		Client: func(private bool) *http.Client {
+			return p.transports.Fetcher(egress.FetchOptions{Private: private, HTTP: true})
+		},
+		PublicURL: p.opts.PublicURL,
 		// The federation is there before anybody can sign in.
 		Connected: func(ctx context.Context, name, alias string, who *tenant.Principal) {
 			p.federation.Connected(ctx, name, alias, who)

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"errors"
+	"net/netip"
 	"net/url"
 	"strings"
 
@@ -16,7 +17,7 @@ const maxAddress = 2 << 10
 // except at an origin that the file names itself: the token endpoint of an issuer in
 // the file is as private as that issuer. A private authorization server that is named
 // by nobody but an upstream has to be in the file as the upstream's issuer, or in
-// egress.allow.
+// egress.allow, where it needs TLS unless it is on this machine.
 type trust struct {
 	all     bool   // any address, for an issuer that the operator says to be private
 	origins string // else those of these origins, each with a space before and after it
@@ -65,16 +66,23 @@ func originOf(address string) string {
 }
 
 // endpoint checks an address that a server names: an https URL, or an http one that may
-// be private. The error does not show it.
+// be private or that is on this machine. The error does not show it.
 func (t trust) endpoint(address string) error {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil || u.Host == "" || u.Opaque != "" || u.User != nil || strings.Contains(address, "#") || len(address) > maxAddress:
 		return errors.New("is not a URL that can be used")
-	case u.Scheme == "https", u.Scheme == "http" && t.allows(address):
+	case u.Scheme == "https", u.Scheme == "http" && (t.allows(address) || isLoopback(u.Hostname())):
 		return nil
 	}
 	return errors.New("is not an https URL")
+}
+
+// isLoopback tells whether a host is this machine by its name. Whether it may be asked is
+// another question.
+func isLoopback(host string) bool {
+	a, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && a.IsLoopback()
 }
 
 // canonical gives the resource identifier of a server by its URL (2026-07-28,

@@ -72,7 +72,9 @@ func checkedStage(t *testing.T, root *x509.Certificate) *stage {
 	})
 	t.Cleanup(transports.Close)
 	s := newStage(t, tenant.Credential{Mode: tenant.CredentialClient})
-	client := func(private bool) *http.Client { return transports.Fetcher(egress.FetchOptions{Private: private}) }
+	client := func(private bool) *http.Client {
+		return transports.Fetcher(egress.FetchOptions{Private: private, HTTP: true})
+	}
 	s.opts.Client, s.public, s.private = client, client(false), client(true)
 	return s
 }
@@ -142,7 +144,8 @@ func TestServersCannotNamePrivateAddresses(t *testing.T) {
 }
 
 // TestPrivateAddressesOfTheFile holds which private addresses an upstream of the
-// operator's file leads to: those of the file's own origins.
+// operator's file leads to: those of the file's own origins, and those that anybody's
+// may lead to.
 func TestPrivateAddressesOfTheFile(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -155,6 +158,7 @@ func TestPrivateAddressesOfTheFile(t *testing.T) {
 		{name: "the upstream is its own server", server: "up", want: true},
 		{name: "the same in a registry", managed: tenant.ManagedByStore, server: "up"},
 		{name: "a server that only the upstream names", server: "as"},
+		{name: "one at a loopback address that may be reached", server: "allowed", want: true},
 		{name: "a server of the file", conf: func(_, as string) tenant.Credential { return tenant.Credential{Issuer: as} }, want: true},
 		{name: "the same in a registry, by its issuer", managed: tenant.ManagedByStore, conf: func(_, as string) tenant.Credential { return tenant.Credential{Issuer: as} }},
 		{name: "its token endpoint elsewhere", conf: func(_, as string) tenant.Credential { return tenant.Credential{Issuer: as} }, token: "other"},
@@ -168,7 +172,7 @@ func TestPrivateAddressesOfTheFile(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			up, as, other := newPlace(t, "127.0.0.1", false), newPlace(t, "127.0.0.1", false), newPlace(t, "127.0.0.1", false)
-			all := map[string]*place{"up": up, "as": as, "other": other}
+			all := map[string]*place{"up": up, "as": as, "other": other, "allowed": newPlace(t, "127.0.0.2", false)}
 			change := object{}
 			if tt.token != "" {
 				change["token_endpoint"] = all[tt.token].URL + "/token"
@@ -226,6 +230,22 @@ func TestOrigins(t *testing.T) {
 	} {
 		if tr.allows(address) != want {
 			t.Errorf("%q may be private: %v", address, !want)
+		}
+	}
+}
+
+// TestEndpoints holds which addresses of servers can be used at all. Whether they may be
+// reached is found out when they are dialled.
+func TestEndpoints(t *testing.T) {
+	tr := trustOf(&tenant.Upstream{URL: "http://10.0.0.1/mcp", ManagedBy: tenant.ManagedByFile})
+	for address, want := range map[string]bool{
+		"https://as.example.com/token": true, "http://10.0.0.1/token": true, "https://10.0.0.9/": true, "http://localhost:9000/token": true,
+		"http://LOCALHOST/": true, "http://127.8.0.1:9000": true, "http://[::1]:9000/": true,
+		"http://as.example.com/token": false, "http://10.0.0.9/": false, "http://localhost.example.com/": false, "http://127.0.0.1.example.com/": false,
+		"http://2130706433/": false, "http://127.1/": false, "ftp://localhost/": false, "http://a@localhost/": false, "http://localhost/#x": false, "": false,
+	} {
+		if got := tr.endpoint(address) == nil; got != want {
+			t.Errorf("%q can be used: %t", address, got)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -107,12 +106,7 @@ func (b *Broker) registering(conf *tenant.Credential, s *server) (*clientMetadat
 // basic/authorization/client-registration, Application Type and Redirect URI
 // Constraints): one on the user's own machine is native.
 func applicationType(base string) string {
-	u, err := url.Parse(base)
-	if err != nil {
-		return "web"
-	}
-	a, err := netip.ParseAddr(u.Hostname())
-	if u.Hostname() == "localhost" || err == nil && a.IsLoopback() {
+	if u, err := url.Parse(base); err == nil && isLoopback(u.Hostname()) {
 		return "native"
 	}
 	return "web"

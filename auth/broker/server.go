@@ -24,9 +24,9 @@ type server struct {
 	ClientIDMetadata      bool // client_id_metadata_document_supported
 	OfflineAccess         bool // its scopes_supported has offline_access
 	AuthMethods           []string
-	// ScopesSupported are those of the resource (RFC 9728, section 2), not of the
-	// server: what to ask for where nobody says (basic/authorization, Scope Selection
-	// Strategy).
+	// ScopesSupported are those of the resource, not of the server: what its challenge
+	// says that is needed, else what it has (RFC 9728, section 2); what to ask for
+	// where nobody else says (basic/authorization, Scope Selection Strategy).
 	ScopesSupported []string
 	Resource        string // for the resource parameter (RFC 8707)
 
@@ -175,5 +175,5 @@ func (b *Broker) ask(req *http.Request, private bool) (*ask.Answer, error) {
 	if private {
 		c = b.private
 	}
-	return ask.Do(c, req, private)
+	return ask.Do(c, req, private || isLoopback(req.URL.Hostname()))
 }
