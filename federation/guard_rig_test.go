@@ -65,6 +65,9 @@ func (d *drawer) upstream(alias string) {
 	u := fakeUp(alias)
 	u.Prefix = tenant.Prefix(d.pick("prefix", string(tenant.PrefixAlias), string(tenant.PrefixAlias), string(tenant.PrefixNone)))
 	u.Tags = d.some("tags", "eu", "us")
+	if rapid.IntRange(0, 3).Draw(d.T, "own") == 0 {
+		u.Auth.Mode = tenant.CredentialUser
+	}
 	d.reg.Upstreams = append(d.reg.Upstreams, u)
 	var items [kindDiscover][]string
 	for _, name := range d.some("tools", "x", "y", "a_x", "büro") {
@@ -183,15 +186,17 @@ func (s scene) guard(t *testing.T) (*guarded, func()) {
 		guarded, open := s.reg, s.reg
 		guarded.Name, open.Name, open.Policy = "default", "open", nil
 		open.Toolsets = []tenant.Toolset{{Name: "set"}}
-		o.Store = tenant.NewMemory([]*tenant.Tenant{&guarded, &open})
+		o.Store, o.Credentials = tenant.NewMemory([]*tenant.Tenant{&guarded, &open}), newKeeper().source
 	})
 	g.rig = r
-	d := r.load(t)
-	for _, m := range d.current().members {
-		for k := range kinds {
-			// Which names are taken follows from all that is known.
-			if _, err := m.refresh(t.Context(), k); err != nil {
-				t.Fatal(err)
+	d := r.load(t).current()
+	for i := range s.who {
+		for _, m := range d.seenBy(caller{who: &s.who[i]}).own.members {
+			for k := range kinds {
+				// Which names are taken follows from all that is known.
+				if _, err := m.refresh(t.Context(), k); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 	}

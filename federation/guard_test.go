@@ -279,3 +279,18 @@ func (v *vision) under(k kind, name string) string {
 	}
 	return exposedURI(v.at.Alias, name)
 }
+
+// What may be completed as a template may not be read as if it were a resource.
+func TestATemplateIsNoResource(t *testing.T) {
+	policy := &tenant.Policy{Default: tenant.EffectDeny, Rules: []tenant.Rule{{Name: "r", When: `resource.template`, Effect: tenant.EffectAllow}}}
+	policed(t, policy, func(t *testing.T, p *fake, r *rig) {
+		p.list(kindTemplates, `{"uriTemplate":"doc://{id}","name":"r"}`)
+		p.result(mcp.MethodResourcesRead, `{"resultType":"complete","contents":[]}`)
+		p.result(mcp.MethodComplete, `{"resultType":"complete","completion":{"values":[]}}`)
+		r.do(r.callOf("", mcp.MethodComplete, `"ref":{"type":"ref/resource","uri":"a+doc://{id}"},"argument":{"name":"id","value":""}`).by("ann"))
+		for _, uri := range []string{"a+doc://{id}", "a+doc://1"} {
+			_, err := r.try(r.callOf("", mcp.MethodResourcesRead, fmt.Sprintf(`"uri":%q`, uri)).by("ann"))
+			wantCode(t, err, mcp.CodeInvalidParams)
+		}
+	})
+}
