@@ -26,6 +26,7 @@ type issuer struct {
 	*httptest.Server
 	tb     testing.TB
 	signer jose.Signer
+	real   *authority // instead, where it is not nil; its tokens have the claims that it gives them
 }
 
 func newIssuer(tb testing.TB) *issuer {
@@ -60,6 +61,9 @@ func newIssuer(tb testing.TB) *issuer {
 // replace others; nil takes one away.
 func (is *issuer) token(user, path string, more map[string]any) string {
 	is.tb.Helper()
+	if is.real != nil {
+		return is.real.token(user, publicURL+path)
+	}
 	claims := map[string]any{
 		"iss": is.URL, "sub": user, "aud": publicURL + path, "client_id": "test", "scope": "mcp",
 		"iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(),

@@ -20,6 +20,8 @@ type credentialRow struct {
 	want, wantUser func(name, user string) map[string]string
 	// alone tells that the gateway asks the upstream for itself too, and shows nothing.
 	alone bool
+	// read puts in place of a line what it stands for; nil for nothing.
+	read func(t *testing.T, two *twoTenants, s *sent)
 }
 
 // credentialRows are those that need no page for the user.
@@ -156,6 +158,9 @@ func (two *twoTenants) check(t *testing.T, row credentialRow, shown []string) {
 			if strings.Contains(s.body, `"user":"`+one+`"`) {
 				user = one
 			}
+		}
+		if row.read != nil {
+			row.read(t, two, s)
 		}
 		two.checkLines(t, row, s, name, user)
 		if user == "" {
