@@ -352,3 +352,16 @@ func TestProbesAreOfOneSource(t *testing.T) {
 		})
 	}
 }
+
+// Nobody is asked for the credentials of a request that will not be sent.
+func TestOpenBreakerAsksNobody(t *testing.T) {
+	c, _ := connect(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, func(c *Config) { c.BreakerFailures = 1 })
+	ann := &wallet{name: "ann"}
+	_, err := callAs(t.Context(), c, ann)
+	wantClass(t, err, ClassStatus, false)
+	_, err = callAs(t.Context(), c, ann)
+	wantClass(t, err, ClassBreakerOpen, true)
+	if ann.asked != 1 {
+		t.Errorf("the source was asked %d times, want once", ann.asked)
+	}
+}

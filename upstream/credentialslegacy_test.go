@@ -241,6 +241,69 @@ func TestSlowRefusalIsNotTheServers(t *testing.T) {
 	}
 }
 
+// oddly is a source that fails each second time.
+type oddly struct{ wallet }
+
+func (o *oddly) Credential(ctx context.Context) (http.Header, error) {
+	lines, err := o.wallet.Credential(ctx)
+	if err == nil && o.asked%2 == 0 {
+		return nil, consent{}
+	}
+	return lines, err
+}
+
+// A source that fails when the message is about to be sent is no success of the server:
+// what the breaker counts stays as it is.
+func TestFailedSourceIsNoSuccess(t *testing.T) {
+	var broken atomic.Bool
+	h := scripted(done)
+	l, seen := shake(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if broken.Load() && seenCall(r) {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		h.ServeHTTP(w, r)
+	}), func(c *Config) { c.BreakerFailures = 2 })
+	ann, odd := &wallet{name: "ann"}, &oddly{wallet{name: "odd", number: 1}}
+	if _, err := callAs(t.Context(), l, ann); err != nil {
+		t.Fatal(err)
+	}
+	broken.Store(true)
+	_, err := callAs(t.Context(), l, ann)
+	wantClass(t, err, ClassStatus, false)
+	seen.lines()
+	_, err = callAs(t.Context(), l, odd)
+	wantConsent(t, err)
+	if got := seen.lines(); got != nil {
+		t.Errorf("the server was sent %q", got)
+	}
+	_, err = callAs(t.Context(), l, ann)
+	wantClass(t, err, ClassStatus, false)
+	asked := ann.asked
+	_, err = callAs(t.Context(), l, ann)
+	wantClass(t, err, ClassBreakerOpen, true)
+	if ann.asked != asked {
+		t.Error("the source was asked though the breaker is open")
+	}
+}
+
+// A session that is not there in time since its source thinks about a refusal fails as
+// the source, and who waits for it as well.
+func TestSlowRefusalOfASession(t *testing.T) {
+	gate := &bouncer{want: "Bearer bob-secret-0", next: scripted(done)}
+	l, _ := shake(t, gate, func(c *Config) { c.BreakerFailures, c.CallTimeout = 1, 200*time.Millisecond })
+	slow := &sulking{wallet: wallet{name: "ann"}, asked: make(chan struct{}, 100)}
+	for _, wait := range []time.Duration{20 * time.Millisecond, time.Second} {
+		req := as(slow)
+		req.Timeout = wait
+		_, err := l.Do(t.Context(), req)
+		wantClass(t, err, ClassUnauthorized, false)
+	}
+	if _, err := callAs(t.Context(), l, &wallet{name: "bob"}); err != nil {
+		t.Error(err)
+	}
+}
+
 // Nobody goes on asking a source that has failed for the sake of a stream: the next
 // request does.
 func TestFailedSourceIsLeftAlone(t *testing.T) {
