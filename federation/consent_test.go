@@ -90,8 +90,8 @@ func TestBeforeASignIn(t *testing.T) {
 // The tool is named for its upstream also where that has no prefix.
 func TestBeforeASignInWithoutAPrefix(t *testing.T) {
 	asking(t, func(t *testing.T, p *personal) {
-		a, c := ownUp("a"), ownUp("c")
-		a.Prefix, c.Prefix = tenant.PrefixNone, tenant.PrefixNone
+		a := ownUp("a")
+		a.Prefix = tenant.PrefixNone
 		p.reconfigure(a, fakeUp("b"))
 		if got, _ := p.sees("ann", "", kindTools); !slices.Equal(got, []string{"a_connect", "b_common"}) {
 			t.Errorf("listed %v", got)
