@@ -257,14 +257,14 @@ var (
 	pageField = regexp.MustCompile(`<input type="hidden" name="([^"]+)" value="([^"]*)"`)
 )
 
-// connect opens a link of the gateway's, signs in and allows what is asked. It has to
-// succeed.
-func (p *person) connect(link string) {
+// allow opens a link of the gateway's, signs in, allows what is asked, if anything, and
+// gives what there is to see in the end.
+func (p *person) allow(link string) *sight {
 	p.t.Helper()
 	asked := p.open(link)
 	action := pageForm.FindStringSubmatch(asked.body)
 	if action == nil {
-		p.t.Fatalf("nothing is asked: %d %s\n%s", asked.status, asked.url, asked.body)
+		return asked
 	}
 	first, _, _ := strings.Cut(asked.body, "</form>")
 	fields := url.Values{"decision": {"allow"}}
@@ -276,7 +276,13 @@ func (p *person) connect(link string) {
 		p.t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	if got := p.follow(req, nil); got.status != http.StatusOK || !strings.Contains(got.body, "<h1>Connected</h1>") {
+	return p.follow(req, nil)
+}
+
+// connect is allow, and has to succeed.
+func (p *person) connect(link string) {
+	p.t.Helper()
+	if got := p.allow(link); got.status != http.StatusOK || !strings.Contains(got.body, "<h1>Connected</h1>") {
 		p.t.Fatalf("not connected: %d %s\n%s", got.status, got.url, got.body)
 	}
 }
