@@ -167,7 +167,7 @@ func TestRefusedOnce(t *testing.T) {
 func TestRefusedTwice(t *testing.T) {
 	refusals := map[string]func(http.ResponseWriter){
 		"401":               func(w http.ResponseWriter) { w.WriteHeader(401) },
-		"403":               func(w http.ResponseWriter) { http.Error(w, "no", 403) },
+		"403":               func(w http.ResponseWriter) { http.Error(w, "no", http.StatusForbidden) },
 		"401 with an error": func(w http.ResponseWriter) { fails(401, -32001, "")(w, "null") },
 		"401 with our id":   func(w http.ResponseWriter) { fails(401, -32001, "")(w, "7") },
 	}
