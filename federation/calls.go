@@ -28,11 +28,14 @@ func (d *roster) call(ctx context.Context, c *Call, k kind) (*Reply, error) {
 	}
 	t, err := d.resolve(ctx, c, k, name.Value)
 	if err != nil {
+		if m := d.connectOf(c.Endpoint.Alias, name.Value); m != nil && c.resumed && k == kindTools {
+			return d.connect(ctx, c, m) // the tool has gone, since the user has signed in
+		}
 		return nil, err
 	}
 	t.field = name
 	if t.item != nil && t.item.connect {
-		return d.connect(ctx, c, t)
+		return d.connect(ctx, c, t.member)
 	}
 	if err := d.checkNamed(c, k, t); err != nil {
 		return nil, err

@@ -114,14 +114,32 @@ func (m *member) reconnected(ctx context.Context) {
 }
 
 // connect answers a call of the tool that asks the user to sign in.
-func (d *roster) connect(ctx context.Context, c *Call, t *target) (*Reply, error) {
-	if err := t.member.consented(ctx); err != nil {
+func (d *roster) connect(ctx context.Context, c *Call, m *member) (*Reply, error) {
+	if err := m.consented(ctx); err != nil {
 		return nil, err
 	}
-	a := &toolAnswer{text: []byte("The user has signed in to " + t.member.conf.Alias + ". Its tools are listed from now on.")}
+	if _, err := m.refresh(ctx, kindTools); err != nil {
+		return nil, err
+	}
+	a := &toolAnswer{text: []byte("The user has signed in to " + m.conf.Alias + ". Its tools are listed from now on.")}
 	reply := d.replyTool(c, a)
-	reply.Upstream = t.member.conf.Alias
+	reply.Upstream = m.conf.Alias
 	return reply, nil
+}
+
+// connectOf gives the member whose tool asks for the sign-in by an exposed name; nil
+// where it is none of them.
+func (d *roster) connectOf(alias, exposed string) *member {
+	for _, m := range d.at(alias) {
+		name := connectName
+		if alias == "" {
+			name, _ = exposedName(m.conf.Alias, d.snap.Separator, connectName)
+		}
+		if m.lane != nil && name == exposed {
+			return m
+		}
+	}
+	return nil
 }
 
 // Purpose and form of the requestState of a request that waits for a sign-in. The mark
@@ -216,6 +234,6 @@ func (f *Federation) resume(c *Call) (*Call, error) {
 		return nil, wrong
 	}
 	again := *c
-	again.Request = first
+	again.Request, again.resumed = first, true
 	return &again, nil
 }

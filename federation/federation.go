@@ -72,7 +72,8 @@ type Call struct {
 	// be nil when the client takes none.
 	Notify func(raw []byte) error
 
-	bounds []bound // what Handle counts the call against, for its caller
+	bounds  []bound // what Handle counts the call against, for its caller
+	resumed bool    // it is the retry of a call that waited for a sign-in
 }
 
 // Reply is the final message for the client, with the client's own id.

@@ -153,6 +153,9 @@ func (s *slot) land(f *flight, seg *segment, err error) {
 			s.late = false
 		}
 		s.mu.Unlock()
+		if cur := s.cur.Load(); cur != nil && cur.consent {
+			s.expire(cur) // the user has signed in, or nobody can tell: to ask again would be a lie
+		}
 		if !errors.Is(err, context.Canceled) {
 			m.domain.log.Warn("list from upstream", "upstream", m.conf.Alias, "method", s.kind.method(), "error", err)
 		}
