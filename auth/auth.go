@@ -70,6 +70,9 @@ type Refusal struct {
 // Error gives the reason, which holds nothing of what was sent.
 func (r *Refusal) Error() string { return "authentication: " + r.Reason }
 
+// Text says for people what was wrong. It holds nothing of what was sent.
+func (r *Refusal) Text() string { return reason(r.Reason).text() }
+
 // Keys finds API keys; tenant.Registry is one.
 type Keys interface {
 	Key(ctx context.Context, tenant, id string) (tenant.APIKey, error)

@@ -78,6 +78,30 @@ func TestLacking(t *testing.T) {
 	}
 }
 
+// TestRefusalText holds what people are told, also where clients are told only what they
+// need.
+func TestRefusalText(t *testing.T) {
+	r := newRig(t)
+	for _, tt := range []struct {
+		name, header, want string
+	}{
+		{"nothing", "", "this needs an access token or an API key"},
+		{"another scheme", "Basic YTpi", "this needs an access token or an API key, as Authorization: Bearer"},
+		{"an unknown key", "Bearer cwk_nobody", "the key is not valid"},
+		{"nothing that we know", "Bearer hush", "the token is not valid"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			req := r.request()
+			if tt.header != "" {
+				req = r.request(tt.header)
+			}
+			if _, got := r.send(t.Context(), req); got == nil || got.Text() != tt.want {
+				t.Errorf("refusal %+v, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
 // TestTokenOf holds whose token Caller.Token gives.
 func TestTokenOf(t *testing.T) {
 	r := newRig(t)

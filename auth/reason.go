@@ -47,6 +47,23 @@ func (r reason) guess() bool {
 	return true
 }
 
+// text says for people what was wrong. Unlike a challenge, which tells clients that
+// showed nothing only what they need, it always says something.
+func (r reason) text() string {
+	switch r {
+	case reasonMissing:
+		return "this needs an access token or an API key"
+	case reasonScheme:
+		return "this needs an access token or an API key, as Authorization: Bearer"
+	case reasonRate:
+		return "too many tokens and keys from this address were not accepted"
+	case reasonUnavailable:
+		return "whose the token or key is cannot be found out at the moment"
+	}
+	_, _, description := r.answer()
+	return description
+}
+
 // answer gives the status, the error code and its description (RFC 6750, section
 // 3.1). Where nothing usable was shown there is no code. The texts are constant:
 // nothing of a token is ever in them.

@@ -65,7 +65,7 @@ func TestAuthentication(t *testing.T) {
 			if reached := len(up.requests("tools/call")) > before; reached != (tt.status == 200) {
 				t.Errorf("the upstream was asked: %t", reached)
 			}
-			if tt.status >= 400 && tt.status != 404 && !strings.HasPrefix(got.last(), `{"jsonrpc":"2.0","error":{"code":-32600,`) {
+			if tt.status >= 400 && tt.status != 404 && !strings.HasPrefix(got.last(), `{"jsonrpc":"2.0","error":{"code":-32600,"message":"`+http.StatusText(tt.status)+`: `) {
 				t.Errorf("body %s", got.last())
 			}
 		})

@@ -113,18 +113,7 @@ const classAuthentication = "authentication"
 // unauthenticated tells what becomes of a request whose sender may not go on.
 func unauthenticated(r *auth.Refusal) failure {
 	f := failure{status: r.Status, errorType: classAuthentication}
-	text := "The request's token or key was not accepted"
-	switch r.Status {
-	case http.StatusUnauthorized:
-		text = "Unauthorized: " + text
-	case http.StatusForbidden:
-		text = "Forbidden: a scope is missing"
-	case http.StatusTooManyRequests:
-		text = "Too many tokens or keys were not accepted"
-	case http.StatusServiceUnavailable:
-		text = "It cannot be found out at the moment whose the token or key is"
-	}
-	f.rpc = mcp.Errorf(mcp.CodeInvalidRequest, "%s", text)
+	f.rpc = mcp.Errorf(mcp.CodeInvalidRequest, "%s: %s", http.StatusText(r.Status), r.Text())
 	if r.Challenge != "" {
 		f.header = [2]string{"WWW-Authenticate", r.Challenge}
 	} else if r.RetryAfter > 0 {
