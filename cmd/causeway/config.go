@@ -29,9 +29,34 @@ func addConfigFlags(fs *flag.FlagSet) *configFlags {
 		overrides: make(map[string]*string),
 	}
 	for _, o := range config.Overrides() {
-		f.overrides[o.Key] = fs.String(flagName(o.Env), "", fmt.Sprintf("`value` in place of the file's %s, as %s sets it", o.Key, o.Env))
+		f.overrides[o.Key] = fs.String(flagName(o.Env), "", overrideUsage(o))
 	}
 	return f
+}
+
+// overrideUsage is the usage text of the flag that stands for a key of the file.
+func overrideUsage(o config.Override) string {
+	return fmt.Sprintf("`value` in place of the file's %s, as %s sets it", o.Key, o.Env)
+}
+
+// splitFlags parts the flags that stand for keys of the file from all others, for usage
+// texts.
+func splitFlags(fs *flag.FlagSet) (own *flag.FlagSet, overrides []string) {
+	keys := make(map[string]config.Override)
+	for _, o := range config.Overrides() {
+		keys[overrideUsage(o)] = o
+	}
+	own = flag.NewFlagSet(fs.Name(), flag.ContinueOnError)
+	own.SetOutput(fs.Output())
+	fs.VisitAll(func(f *flag.Flag) {
+		if o, ok := keys[f.Usage]; ok {
+			overrides = append(overrides, fmt.Sprintf("  -%-22s %-22s %s", f.Name, o.Key, o.Env))
+			return
+		}
+		own.Var(f.Value, f.Name, f.Usage)
+		own.Lookup(f.Name).DefValue = f.DefValue
+	})
+	return own, overrides
 }
 
 // flagName turns CAUSEWAY_DATA_DIR into data-dir.

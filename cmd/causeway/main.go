@@ -85,7 +85,7 @@ func dispatch(ctx context.Context, cmds []command, args []string, stdin io.Reade
 			writeUsage(stdout, cmds)
 			return exitOK
 		}
-		name, rest = rest[0], []string{"-h"}
+		name, rest = rest[0], append(rest[1:len(rest):len(rest)], "-h")
 	case "-version", "--version":
 		name = "version"
 	}
@@ -154,8 +154,12 @@ func newFlags(name, operands, about string) *flag.FlagSet {
 		}
 		fmt.Fprintf(fs.Output(), "%s\n\nUsage:\n\n  %s\n", about, strings.TrimSpace(line+" "+operands))
 		if hasFlags {
+			own, overrides := splitFlags(fs)
 			fmt.Fprint(fs.Output(), "\nFlags:\n\n")
-			fs.PrintDefaults()
+			own.PrintDefaults()
+			if len(overrides) > 0 {
+				fmt.Fprintf(fs.Output(), "\nFlags in place of keys of the file, which the environment sets too:\n\n%s\n", strings.Join(overrides, "\n"))
+			}
 		}
 	}
 	return fs

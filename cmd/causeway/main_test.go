@@ -76,6 +76,19 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// TestUsageOfSubcommands holds that what a subcommand's errors tell to run prints its
+// usage, in which what it does comes before what all of them take.
+func TestUsageOfSubcommands(t *testing.T) {
+	got := invoke(t, "help", "key", "list")
+	if diff := cmp.Diff(invoke(t, "key", "list", "-h"), got); diff != "" || got.Code != 0 {
+		t.Errorf("code %d (-key list -h +help key list):\n%s", got.Code, diff)
+	}
+	own, all := strings.Index(got.Stdout, "\n  -tenant name\n"), strings.Index(got.Stdout, "\n  -admin-listen ")
+	if own < 0 || all < own {
+		t.Errorf("usage:\n%s", got.Stdout)
+	}
+}
+
 func TestParseFlagsWantsOperands(t *testing.T) {
 	var stderr bytes.Buffer
 	code, ok := parseFlags(newFlags("call", "NAME", ""), nil, 1, 2, io.Discard, &stderr)
