@@ -13,7 +13,7 @@ import (
 )
 
 // policyWorlds is how many tenants are made by chance. Each is the same in every run.
-const policyWorlds = 24
+const policyWorlds = 16
 
 // TestVisibleIsCallable holds, for rules, callers and catalogues that are made by chance
 // and over HTTP, that what a caller sees is what it can call: with clients of both eras,
