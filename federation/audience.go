@@ -93,7 +93,11 @@ func (d *roster) seenAs(a audience, c caller) *roster {
 			own = nil
 		}
 	}
-	return d.audiences.put(a, d.derive(a, c, own), now)
+	kept, crowded := d.audiences.put(a, d.derive(a, c, own), now)
+	if crowded {
+		_ = now
+	}
+	return kept
 }
 
 // derive makes the roster of an audience. own is the one with the same members from
@@ -193,22 +197,23 @@ func (s *audiences) get(a audience, now time.Time) *roster {
 }
 
 // put keeps a roster, unless there is one by now, and gives the one that is kept.
-func (s *audiences) put(a audience, r *roster, now time.Time) *roster {
+// crowded tells that others had to make room.
+func (s *audiences) put(a audience, r *roster, now time.Time) (_ *roster, crowded bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if kept := s.kept[a]; kept != nil {
-		return kept.roster
+		return kept.roster, false
 	}
 	if s.kept == nil {
 		s.kept = map[audience]*seen{}
 	}
-	if len(s.kept) >= maxAudiences {
+	if crowded = len(s.kept) >= maxAudiences; crowded {
 		s.makeRoom()
 	}
 	made := &seen{roster: r}
 	made.used.Store(now.UnixNano())
 	s.kept[a] = made
-	return r
+	return r, crowded
 }
 
 // makeRoom drops the eighth that was not used for the longest time. The caller holds

@@ -153,7 +153,7 @@ const (
 // ask turns the failure of a call for which the user has to sign in first into the
 // question for it (2026-07-28, basic/patterns/mrtr and client/elicitation, URL Mode
 // Elicitation).
-func (d *roster) ask(c *Call, failed error) (*Reply, error) {
+func (d *roster) ask(ctx context.Context, c *Call, failed error) (*Reply, error) {
 	url, message, needed := consentNeeded(failed)
 	if !needed {
 		return nil, failed
@@ -162,6 +162,9 @@ func (d *roster) ask(c *Call, failed error) (*Reply, error) {
 	var at *upstream.Error
 	if errors.As(failed, &at) {
 		alias = at.Alias
+	}
+	if m := d.byAlias[alias]; m != nil && m.lane != nil && !m.lacksConsent() {
+		m.reconnected(ctx) // what is listed is not the user's any more
 	}
 	r := c.Request
 	asks := r.Method == mcp.MethodToolsCall || r.Method == mcp.MethodPromptsGet || r.Method == mcp.MethodResourcesRead

@@ -303,16 +303,18 @@ func TestStreamsHearOfTheSignIn(t *testing.T) {
 	})
 }
 
-// A consent that is taken back shows when the list is read again.
+// A consent that is taken back shows in the list as soon as a call finds out, and those
+// who listen are told.
 func TestAConsentThatIsTakenBack(t *testing.T) {
 	asking(t, func(t *testing.T, p *personal) {
 		p.sign("ann", true)
 		p.sees("ann", "", kindTools)
 		p.sign("ann", false)
+		s := p.hears(t, "ann", "", `{"toolsListChanged":true}`)
+		elapse(3 * time.Second)
 		p.asks(t, p.client(withURLs, "", mcp.MethodToolsCall, `"name":"a_shared"`).by("ann"))
-		elapse(2 * time.Minute)
-		p.sees("ann", "", kindTools)
 		elapse(time.Second)
+		wantHeard(t, "ann", s, hearTools)
 		if got, _ := p.sees("ann", "", kindTools); !slices.Equal(got, []string{"a_connect", "b_common"}) {
 			t.Errorf("ann sees %v", got)
 		}

@@ -143,9 +143,10 @@ type domain struct {
 	tools toolIndex
 	lanes lanes
 
-	used atomic.Int64 // when it was last used, in Unix nanoseconds
-	held atomic.Int64 // who uses it now: it is not idle
-	busy atomic.Int64 // requests under way, where the tenant has no limit of its own
+	faults faults
+	used   atomic.Int64 // when it was last used, in Unix nanoseconds
+	held   atomic.Int64 // who uses it now: it is not idle
+	busy   atomic.Int64 // requests under way, where the tenant has no limit of its own
 
 	quota      *quota
 	quotas     toolsetQuotas

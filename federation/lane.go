@@ -118,10 +118,23 @@ func (d *domain) memberAt(scope, version string) *member {
 }
 
 // prune drops the audiences and lanes that nobody has used since a time.
-func (d *domain) prune(before time.Time) {
+func (d *domain) prune(before time.Time) { d.drop(before, before) }
+
+// settleTime is how long a lane may be without the audience that it is made for.
+const settleTime = 10 * time.Second
+
+// shed drops, a moment later, the lanes of audiences that had to make room: else whoever
+// can have many names would have a lane kept for each.
+func (d *domain) shed(now time.Time) {
+	d.run(func(context.Context) { d.drop(time.Unix(0, 0), now.Add(-settleTime)) })
+}
+
+// drop drops the audiences that nobody has used since a time, and the lanes that nobody
+// else uses and that were not looked for since another.
+func (d *domain) drop(audiences, before time.Time) {
 	d.hub.mu.Lock() // comes before the others
 	defer d.hub.mu.Unlock()
-	used := d.current().audiences.prune(before)
+	used := d.current().audiences.prune(audiences)
 	d.lanes.mu.Lock()
 	defer d.lanes.mu.Unlock()
 	for key, m := range d.lanes.kept {

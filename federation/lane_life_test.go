@@ -94,7 +94,7 @@ func TestAudiencesAreBounded(t *testing.T) {
 	for i := range 3 * maxAudiences {
 		a := audience{user: fmt.Sprint(i)}
 		made := &roster{audience: a}
-		if kept.put(a, made, now.Add(time.Duration(i)*time.Second)) != made || kept.get(a, now.Add(time.Duration(i)*time.Second)) != made {
+		if got, _ := kept.put(a, made, now.Add(time.Duration(i)*time.Second)); got != made || kept.get(a, now.Add(time.Duration(i)*time.Second)) != made {
 			t.Fatal("an audience is another one's")
 		}
 		kept.get(audience{user: "0"}, now.Add(time.Duration(i)*time.Second))
@@ -105,6 +105,31 @@ func TestAudiencesAreBounded(t *testing.T) {
 	if kept.get(audience{user: "0"}, now) == nil {
 		t.Error("one that was always in use was dropped")
 	}
+}
+
+// The lanes of audiences that made room go with them: a user with ever new clients, or a
+// caller with ever new headers, has no more kept than that.
+func TestLanesAreBounded(t *testing.T) {
+	personally(t, nil, func(t *testing.T, p *personal) {
+		s := p.hears(t, "ann", "", `{"toolsListChanged":true}`)
+		d := p.load(t)
+		for i := range 2 * maxAudiences {
+			who := tenant.Principal{Tenant: "default", Issuer: "https://idp.example.com", Subject: "bob", ClientID: fmt.Sprint(i)}
+			d.current().seenBy(caller{who: &who})
+			if i%100 == 0 {
+				elapse(time.Second)
+			}
+		}
+		elapse(time.Second)
+		lanes, audiences := p.kept(t)
+		if len(lanes) > maxAudiences+maxAudiences/8 || audiences > maxAudiences {
+			t.Errorf("%d lanes and %d audiences are kept", len(lanes), audiences)
+		}
+		if !slices.Contains(lanes, laneNamed("a", "ann")) || ended(s) {
+			t.Error("the lane of a stream was dropped")
+		}
+		s.Close()
+	})
 }
 
 // Another configuration of an upstream makes its lanes anew, and drops what was kept

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/causeway-mcp/causeway/federation/policy"
 	"github.com/causeway-mcp/causeway/federation/tenant"
@@ -154,7 +156,7 @@ func (d *roster) check(c *Call, k kind, exposed string, facts *policy.Item, call
 		return nil
 	}
 	dec := d.policy.Decide(&c.Principal, d.audience.toolset, facts, call)
-	if dec.Err != nil {
+	if dec.Err != nil && d.faults.first(dec.Rule+"\x00"+facts.Alias, d.fed.now()) {
 		d.log.Warn("a rule of the policy fails, which denies", "rule", dec.Rule, "upstream", facts.Alias, "method", c.Request.Method, "error", dec.Err)
 	}
 	if !dec.Allowed {
@@ -285,4 +287,31 @@ func (d *roster) toolset(name string) *tenant.Toolset {
 		return &d.snap.Toolsets[i]
 	}
 	return nil
+}
+
+// faultEvery is how often it is logged that a rule fails, and maxFaults how many rules
+// are told apart for that.
+const (
+	faultEvery = time.Minute
+	maxFaults  = 1000
+)
+
+// faults remembers which faults have been logged lately.
+type faults struct {
+	mu   sync.Mutex
+	told map[string]time.Time
+}
+
+// first tells whether a fault is to be logged now.
+func (f *faults) first(fault string, now time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if now.Sub(f.told[fault]) < faultEvery {
+		return false
+	}
+	if f.told == nil || len(f.told) >= maxFaults {
+		f.told = map[string]time.Time{}
+	}
+	f.told[fault] = now
+	return true
 }

@@ -136,7 +136,7 @@ func (f *Federation) Handle(ctx context.Context, c *Call) (*Reply, error) {
 	defer a.leave(c)
 	reply, err := d.handle(ctx, c)
 	if err != nil && d.perUser {
-		return d.ask(c, err)
+		return d.ask(ctx, c, err)
 	}
 	return reply, err
 }

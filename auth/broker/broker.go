@@ -44,7 +44,8 @@ type Options struct {
 	// PublicURL is the base URL under which browsers reach Handler; empty where there
 	// is none, and then users cannot sign in.
 	PublicURL string
-	// Connected is told that a user has let the gateway have a token, on the replica
+	// Connected is told that a user has let the gateway have a token, or has taken back
+	// what any client was allowed (then without a ClientID), on the replica
 	// where that ended.
 	Connected func(ctx context.Context, t, alias string, who *tenant.Principal)
 

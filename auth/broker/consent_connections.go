@@ -132,6 +132,9 @@ func (in *signIns) revoke(w http.ResponseWriter, r *http.Request, form url.Value
 			text = append(text, "Its server could not be told: what it gave is deleted here, and ends there by itself.")
 		}
 	}
+	if in.b.opts.Connected != nil {
+		in.b.opts.Connected(r.Context(), k.tenant, k.alias, &tenant.Principal{Tenant: k.tenant, Issuer: k.issuer, Subject: k.subject})
+	}
 	in.log(k.tenant, k.alias, "revocation", "done")
 	in.pages.show(w, http.StatusOK, "message", &messagePage{
 		page: page{Title: "Withdrawn"}, Text: text,
