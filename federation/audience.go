@@ -95,7 +95,7 @@ func (d *roster) seenAs(a audience, c caller) *roster {
 	}
 	kept, crowded := d.audiences.put(a, d.derive(a, c, own), now)
 	if crowded {
-		_ = now
+		d.shed(now)
 	}
 	return kept
 }
