@@ -169,7 +169,7 @@ func (d *roster) read(ctx context.Context, c *Call) (*Reply, error) {
 	x := d.exchange(c, t)
 	// Results of retries are never stored (2026-07-28, server/utilities/caching,
 	// Cache Key).
-	if r.InputResponses.Ok() || r.RequestState.Ok() {
+	if r.InputResponses.Ok() || r.RequestState.Ok() || t.member.withdrawn(ctx) {
 		d.fed.metrics.read(cacheBypass)
 		return x.relay(ctx)
 	}

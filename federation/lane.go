@@ -129,6 +129,16 @@ func (d *domain) shed(now time.Time) {
 	d.run(func(context.Context) { d.drop(time.Unix(0, 0), now.Add(-settleTime)) })
 }
 
+// withdrawn tells whether the user of a lane does not let the caller's client act for
+// them, or not any more: then what was read for it is not given away either.
+func (m *member) withdrawn(ctx context.Context) bool {
+	if m.lane == nil || m.conf.Auth.Mode != tenant.CredentialUser {
+		return false
+	}
+	_, err := m.lane.source.Credential(ctx)
+	return err != nil
+}
+
 // drop drops the audiences that nobody has used since a time, and the lanes that nobody
 // else uses and that were not looked for since another.
 func (d *domain) drop(audiences, before time.Time) {
