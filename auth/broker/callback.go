@@ -45,11 +45,11 @@ func stateKey(state string) string { return "oauth/state/" + digest(state) }
 func (in *signIns) authorize(w http.ResponseWriter, r *http.Request, s *browser, tk *ticket, at *registered, wants *wanted) error {
 	server := wants.server
 	if !server.S256 {
-		return upstreamError(errors.New("it does not say that it knows PKCE with S256"))
+		return upstreamError(at, errors.New("it does not say that it knows PKCE with S256"))
 	}
 	c, err := in.b.clientOf(r.Context(), at.t, at.u, server)
 	if err != nil {
-		return upstreamError(err)
+		return upstreamError(at, err)
 	}
 	state := rand.Text()
 	a := &authorization{
@@ -72,7 +72,7 @@ func (in *signIns) authorize(w http.ResponseWriter, r *http.Request, s *browser,
 	}
 	to, err := withQuery(server.AuthorizationEndpoint, q)
 	if err != nil {
-		return upstreamError(err)
+		return upstreamError(at, err)
 	}
 	if err := in.begun(r.Context(), state, a); err != nil {
 		return err
@@ -187,7 +187,7 @@ func (in *signIns) redeem(ctx context.Context, a *authorization, at *registered,
 	}
 	server, err := in.b.serverOf(ctx, at.t, at.u, nil)
 	if err != nil {
-		return upstreamError(err)
+		return upstreamError(at, err)
 	}
 	if server.Issuer != a.Server || server.TokenEndpoint != a.Token {
 		return changed
@@ -198,7 +198,7 @@ func (in *signIns) redeem(ctx context.Context, a *authorization, at *registered,
 	}
 	c, err := in.b.clientOf(ctx, at.t, at.u, server)
 	if err != nil {
-		return upstreamError(err)
+		return upstreamError(at, err)
 	}
 	if c.ID != a.ClientID {
 		return changed
@@ -212,7 +212,7 @@ func (in *signIns) redeem(ctx context.Context, a *authorization, at *registered,
 	now := in.now()
 	got, err := in.b.tokenFrom(ctx, server, c, exchange)
 	if err != nil {
-		return upstreamError(err)
+		return upstreamError(at, err)
 	}
 	t := &userToken{
 		Bound: a.Bound, Issuer: a.Server, ClientID: a.ClientID, Access: got.Access, Refresh: got.Refresh,

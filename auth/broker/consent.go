@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -180,7 +181,7 @@ func (in *signIns) wants(ctx context.Context, tk *ticket, at *registered) (*want
 	}
 	s, err := in.b.serverOf(ctx, at.t, at.u, nil)
 	if err != nil {
-		return nil, upstreamError(err)
+		return nil, upstreamError(at, err)
 	}
 	w.server = s
 	// What is configured, else what the challenge wants, else what the resource offers
@@ -257,10 +258,11 @@ func errNoSession() error {
 	}
 }
 
-func upstreamError(err error) error {
+func upstreamError(at *registered, err error) error {
 	return &pageError{
 		status: http.StatusBadGateway, title: "You cannot sign in there now",
-		text: []string{"The upstream's authorization server could not be asked, or cannot be used.", startAgain}, err: err,
+		text: []string{"The upstream's authorization server could not be asked, or cannot be used.", startAgain},
+		err:  fmt.Errorf("upstream %s of tenant %s: %w", at.u.Alias, at.t.Name, err),
 	}
 }
 

@@ -27,6 +27,12 @@ const aboutConnections = "connections"
 
 // connections shows the page to whoever signs in at an issuer of the tenant.
 func (in *signIns) connections(w http.ResponseWriter, r *http.Request, form url.Values) error {
+	if form.Get("tenant") == "" {
+		return &pageError{
+			status: http.StatusBadRequest, title: "Which tenant is it?",
+			text: []string{"The address of this page ends with ?tenant= and the name of a tenant."},
+		}
+	}
 	t, err := in.b.opts.Tenant(r.Context(), form.Get("tenant"))
 	if err != nil {
 		return noTenant(err)

@@ -170,7 +170,7 @@ func TestPlainRequests(t *testing.T) {
 		{http.MethodGet, "/oauth/", http.StatusNotFound},
 		{http.MethodGet, "/oauth/connect?%zz", http.StatusBadRequest},
 		{http.MethodGet, "/oauth/connections?tenant=other", http.StatusNotFound},
-		{http.MethodGet, "/oauth/connections", http.StatusNotFound},
+		{http.MethodGet, "/oauth/connections", http.StatusBadRequest},
 		{http.MethodGet, "/oauth/connections?tenant=acme&issuer=https://other.example.com", http.StatusNotFound},
 		{http.MethodGet, "/oauth/callback?state=x&code=y", http.StatusForbidden},
 		{http.MethodGet, "/oauth/signed-in?state=x&code=y", http.StatusBadRequest},
