@@ -172,11 +172,11 @@ func (d *roster) ask(ctx context.Context, c *Call, failed error) (*Reply, error)
 	switch {
 	case asks && mcp.Find(r.Raw, elicitation, "url").Ok():
 	case asks && !c.NoHeaders:
-		e := mcp.Errorf(mcp.CodeMissingClientCapability, "%s: %s", message, url)
+		e := mcp.Errorf(mcp.CodeMissingClientCapability, "%s: %s", strings.TrimSuffix(message, "."), url)
 		e.Data = []byte(`{"requiredCapabilities":{"elicitation":{"url":{}}}}`)
 		return nil, e
 	default:
-		e := mcp.Errorf(mcp.CodeInternal, "%s: %s", message, url)
+		e := mcp.Errorf(mcp.CodeInternal, "%s: %s", strings.TrimSuffix(message, "."), url)
 		e.Data = append(mcp.AppendQuote([]byte(`{"alias":`), alias), `,"reason":"unauthorized","retryable":true}`...)
 		return nil, e
 	}

@@ -201,7 +201,7 @@ func reason(c upstream.Class) string {
 	case upstream.ClassStatus:
 		return "answered with an HTTP error"
 	case upstream.ClassUnauthorized:
-		return "refused the gateway's credentials"
+		return "cannot be given credentials that it accepts" // the log tells where it failed
 	case upstream.ClassProtocol:
 		return "gave an answer that is not valid MCP"
 	case upstream.ClassVersion:
