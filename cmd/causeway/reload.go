@@ -95,10 +95,18 @@ func (r *reloader) apply(data []byte, digest [sha256.Size]byte) {
 	r.log.Info("configuration reloaded", "file", r.path, "tenants", len(next.Tenants), "upstreams", countUpstreams(next))
 }
 
-// warn logs what is valid and most likely not meant.
+// warn logs what is valid and most likely not meant. Secrets that are read when they are
+// used are looked for too: the gateway serves without them, and they may still come.
 func (r *reloader) warn(cfg *config.Config) {
 	for _, w := range cfg.Warnings() {
 		r.log.Warn("configuration", "file", r.path, "warning", w.String())
+	}
+	for _, check := range []func(func(string) (string, bool)) error{cfg.CheckIssuers, cfg.CheckCredentials, cfg.CheckVariables} {
+		var missing config.Faults
+		errors.As(check(r.loader.LookupEnv), &missing)
+		for _, f := range missing {
+			r.log.Warn("a secret cannot be had; what needs it fails until it can", "file", r.path, "fault", f.String())
+		}
 	}
 }
 

@@ -116,6 +116,10 @@ func TestReload(t *testing.T) {
 			`level=WARN msg="a changed key takes effect with a restart only" key=log.level`,
 			`level=INFO msg="configuration reloaded" tenants=1 upstreams=0`,
 		}},
+		{"a secret that is missing", write("tenants: [{name: g, upstreams: [{alias: x, url: 'https://h/', auth: {mode: bearer, token: {env: NOT_THERE}}}]}]"), r.hangup, "g", []string{
+			`level=WARN msg="a secret cannot be had; what needs it fails until it can" fault="tenants[0].upstreams[0].auth.token: environment variable NOT_THERE is not set"`,
+			`level=INFO msg="configuration reloaded" tenants=1 upstreams=1`,
+		}},
 	}
 	for _, s := range steps {
 		if s.do != nil {
