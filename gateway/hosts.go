@@ -133,6 +133,8 @@ func (h *hosts) settle() {
 		switch first, owner := served[one.name], origins[one.public.origin]; {
 		case h.own != "" && sameName(one.name, h.own), h.taken != "" && one.public.origin == h.taken:
 			why = "it is that of publicURL, which leads to all tenants"
+		case ofFile(c.tenant) == 0 && ofMachine(one.name):
+			why = "it is an address, or this machine's own name, which is not a tenant's to give"
 		case first != nil && first.tenant != one.tenant:
 			why = "it leads to tenant " + first.tenant
 		case owner != "" && owner != one.tenant:
@@ -154,6 +156,18 @@ func (h *hosts) settle() {
 		return
 	}
 	h.served.Store(&served)
+}
+
+// ofMachine tells whether a name may be one by which a machine is reached whoever owns
+// it: an address in whatever notation, as it ends in a number then, or a name that means
+// the machine itself (RFC 6761, section 6.3).
+func ofMachine(name string) bool {
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	if isLoopbackName(name) || last == "localhost" || strings.Contains(name, ":") {
+		return true
+	}
+	hex, isHex := strings.CutPrefix(last, "0x")
+	return strings.Trim(last, "0123456789") == "" || isHex && strings.Trim(hex, "0123456789abcdef") == ""
 }
 
 // ofFile is 1 for a tenant of the configuration file, else 0.

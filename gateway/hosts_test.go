@@ -256,6 +256,34 @@ func TestHostsOfOthers(t *testing.T) {
 	}
 }
 
+// TestHostsOfTheMachine holds that no tenant of a registry gets the addresses by which the
+// gateway is reached itself.
+func TestHostsOfTheMachine(t *testing.T) {
+	h := newHosted(t)
+	names := []string{"localhost", "a.localhost", "127.0.0.1", "10.0.0.1", "127.1", "2130706433", "0x7f.1", "0x7f000001", "0x7f.0x1"}
+	evil := &tenant.Tenant{Name: "evil", Separator: "_", Upstreams: []tenant.Upstream{upstreamAt("e", h.up.URL)}}
+	for _, name := range names {
+		evil.Hosts = append(evil.Hosts, tenant.Host{Name: name, URL: "https://mcp.evil.example"})
+	}
+	h.replace(evil)
+	r := h.start()
+	for _, name := range names {
+		want := 403 // it is no name of a listener on a loopback address
+		if name == "localhost" || name == "127.0.0.1" {
+			want = 200
+		}
+		if got := h.to(r, name, "/mcp", ask("tools/list", ""), h.bearer(publicURL+"/mcp")); got.status != want || strings.Contains(got.last(), "e_x") {
+			t.Errorf("%s: %d %s, want %d", name, got.status, got.last(), want)
+		}
+	}
+	h.replace(managed(evil))
+	for _, name := range names {
+		if got := h.to(r, name, "/mcp", ask("tools/list", "")); got.status != 200 || !strings.Contains(got.last(), "e_x") {
+			t.Errorf("of the file, %s: %d %s", name, got.status, got.last())
+		}
+	}
+}
+
 // asking is a Store that counts what it is asked.
 type asking struct {
 	tenant.Store
