@@ -364,26 +364,38 @@ func TestSlowSignIn(t *testing.T) {
 	}
 }
 
-// TestTooManyAtOnce bounds the requests for which other servers are asked.
+// TestTooManyAtOnce bounds the requests for which other servers are asked, so that the
+// slow servers of one tenant do not keep others from signing in.
 func TestTooManyAtOnce(t *testing.T) {
 	r := newConsentRig(t)
 	hold, entered := make(chan struct{}), make(chan struct{}, 100)
 	rep := r.replica(func(o *broker.Options) {
-		o.Tenant = func(context.Context, string) (*tenant.Tenant, error) {
-			entered <- struct{}{}
-			<-hold
+		o.Tenant = func(_ context.Context, name string) (*tenant.Tenant, error) {
+			if name != "quick" {
+				entered <- struct{}{}
+				<-hold
+			}
 			return nil, tenant.ErrNotFound
 		}
 	})
 	codes := make(chan int, 65)
-	for range 64 {
-		go func() { codes <- statusOf(rep) }()
-	}
-	for range 64 {
-		<-entered
-	}
-	if got := statusOf(rep); got != http.StatusServiceUnavailable {
-		t.Errorf("status %d, want 503", got)
+	for i, name := range []string{"acme", "b", "c", "d"} {
+		for range 16 {
+			go func() { codes <- statusOf(rep, name) }()
+		}
+		for range 16 {
+			<-entered
+		}
+		if got := statusOf(rep, name); got != http.StatusServiceUnavailable {
+			t.Errorf("%s: status %d, want 503", name, got)
+		}
+		want := http.StatusNotFound
+		if i == 3 {
+			want = http.StatusServiceUnavailable
+		}
+		if got := statusOf(rep, "quick"); got != want {
+			t.Errorf("beside %s: status %d, want %d", name, got, want)
+		}
 	}
 	close(hold)
 	for range 64 {
@@ -391,11 +403,14 @@ func TestTooManyAtOnce(t *testing.T) {
 			t.Errorf("status %d, want 404", got)
 		}
 	}
+	if got := statusOf(rep, "acme"); got != http.StatusNotFound {
+		t.Errorf("afterwards: status %d", got)
+	}
 }
 
-func statusOf(rep *replica) int {
+func statusOf(rep *replica, name string) int {
 	w := httptest.NewRecorder()
-	rep.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/oauth/connections?tenant=acme", nil))
+	rep.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/oauth/connections?tenant="+name, nil))
 	_, _ = io.Copy(io.Discard, w.Body)
 	return w.Code
 }

@@ -25,7 +25,6 @@ const (
 const (
 	maxQuery    = 16 << 10 // bytes; codes and tickets are in it
 	maxForm     = 16 << 10 // bytes
-	maxAsking   = 64       // requests at the same time, for which other servers may be asked
 	requestTime = 30 * time.Second
 )
 
@@ -92,13 +91,12 @@ func (in *signIns) route(w http.ResponseWriter, r *http.Request, path string) er
 	if err != nil {
 		return err
 	}
-	select {
-	case in.slots <- struct{}{}:
-		defer func() { <-in.slots }()
-	default:
+	release, ok := in.slots.take(in.tenantOf(r, path, form))
+	if !ok {
 		w.Header().Set("Retry-After", "1")
 		return &pageError{status: http.StatusServiceUnavailable, title: "Too many sign-ins at the same time", text: []string{"Try again in a moment."}}
 	}
+	defer release()
 	return do(w, r, form)
 }
 

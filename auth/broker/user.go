@@ -32,7 +32,7 @@ type signIns struct {
 	site  *site
 	pages *pages
 	work  *work.Group
-	slots chan struct{} // taken by what asks other servers for a browser
+	slots slots
 
 	mu     sync.Mutex
 	grants *lru.Cache[userKey, *grant]
@@ -41,7 +41,7 @@ type signIns struct {
 func newSignIns(b *Broker) *signIns {
 	return &signIns{
 		b: b, site: newSite(b.opts.PublicURL), pages: newPages(), work: work.New(),
-		slots: make(chan struct{}, maxAsking), grants: lru.New[userKey, *grant](maxGrants),
+		grants: lru.New[userKey, *grant](maxGrants),
 	}
 }
 
