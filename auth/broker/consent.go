@@ -193,6 +193,9 @@ func (in *signIns) wants(ctx context.Context, tk *ticket, at *registered) (*want
 	w.scopes = union(base, tk.Scopes)
 	if t != nil {
 		w.scopes = union(w.scopes, t.Asked)
+		if len(tk.Scopes) > 0 { // they are wanted besides what there is
+			w.scopes = union(w.scopes, t.Scopes)
+		}
 	}
 	if s.OfflineAccess {
 		w.scopes = union(w.scopes, []string{offlineAccess})

@@ -20,7 +20,9 @@ import (
 const (
 	maxGrants  = 64 << 20 // bytes of what users of upstreams have let the gateway have
 	maxClients = 32       // clients of one user of an upstream
-	grantSize  = 2 << 10  // bytes that a user is counted with besides tokens
+	grantSize  = 2 << 10  // bytes that a user is counted with besides what servers and clients chose
+
+	scopeBytes, consentBytes = 16, 64 // of each, besides its text
 )
 
 // userKey is one user at one upstream.
@@ -62,11 +64,17 @@ func (in *signIns) grant(k userKey) *grant {
 	return g
 }
 
-// weigh counts a user with the token that is known.
-func (in *signIns) weigh(g *grant, t *userToken) {
+// weigh counts a user with all that is known of them.
+func (in *signIns) weigh(g *grant, r *userRecord) {
 	size := grantSize
-	if t != nil {
+	if t := r.token; t != nil {
 		size += len(t.Access) + len(t.Refresh)
+		for _, scope := range slices.Concat(t.Scopes, t.Asked) {
+			size += len(scope) + scopeBytes
+		}
+	}
+	for _, one := range r.consents.Clients {
+		size += len(one.Client) + consentBytes
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -118,7 +118,7 @@ func (g *grant) read(ctx context.Context, bound string) (userRecord, error) {
 	if err != nil {
 		return r, err
 	}
-	g.in.weigh(g, r.token)
+	g.in.weigh(g, &r)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.record, g.bound, g.readAt = r, bound, g.in.now()
@@ -268,10 +268,7 @@ func (g *grant) widen(ctx context.Context, at *registered, sent string, scopes [
 	case t != nil && t.covers(scopes) && g.in.now().Sub(t.SignedIn) < stepUpPause:
 		return false, nil
 	}
-	if t != nil {
-		scopes = union(t.Asked, t.Scopes, scopes)
-	}
-	return false, &needed{signIn: true, scopes: scopes}
+	return false, &needed{signIn: true, scopes: scopes} // the page adds those that there are
 }
 
 // union puts lists of scopes together, each scope once.

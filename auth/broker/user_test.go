@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -127,6 +128,29 @@ func TestStepUp(t *testing.T) {
 	long := `Bearer error="insufficient_scope", scope="` + manyScopes + `"`
 	if again, err = rep.refuse(wider, http.StatusForbidden, long); again || err == nil || asked(err) {
 		t.Errorf("with more scopes than a link has room for: %v, %v", again, err)
+	}
+}
+
+// TestStepUpWithManyScopes has a user with more scopes than a link has room for asked for
+// one more.
+func TestStepUpWithManyScopes(t *testing.T) {
+	r := newConsentRig(t)
+	var many []string
+	for i := range 100 {
+		many = append(many, fmt.Sprintf("https://scopes.example.com/auth/%d", i))
+	}
+	r.edit(func(t *tenant.Tenant) { t.Upstreams[0].Auth.Scopes = many })
+	rep := r.replica()
+	ann := r.person("ann-at-idp", "ann-at-travel")
+	ann.connect(rep.link("ann-at-idp", "editor"))
+	r.edit(func(t *tenant.Tenant) { t.Upstreams[0].Auth.Scopes = nil }) // what was given is kept
+	_, err := rep.refuse(rep.token("ann-at-idp", "editor"), http.StatusForbidden, `Bearer error="insufficient_scope", scope="pay"`)
+	ann.connect(linkOf(t, err))
+	asked := strings.Fields(r.as.asked[len(r.as.asked)-1].Get("scope"))
+	slices.Sort(asked)
+	want := slices.Sorted(slices.Values(append(many, "pay")))
+	if !slices.Equal(asked, want) {
+		t.Errorf("the user was asked for %v", asked)
 	}
 }
 
