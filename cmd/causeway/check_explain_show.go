@@ -24,10 +24,10 @@ func (e *explanation) write(w io.Writer) error {
 	}
 	fmt.Fprintf(&b, "%s\n", e.verdict())
 	if len(e.Missing) > 0 {
-		fmt.Fprintf(&b, "a call is refused until the token has %s, of %s\n", inWords(e.Missing), inWords(e.Needed))
+		fmt.Fprintf(&b, "a call is refused until the token has %s\n", inWords(e.Missing))
 	}
 	if len(e.lacks) > 0 {
-		fmt.Fprintf(&b, "the tenant is not open to it at all: any use needs %s\n", inWords(e.lacks))
+		fmt.Fprintf(&b, "any use of the tenant needs %s, which the token lacks\n", inWords(e.lacks))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

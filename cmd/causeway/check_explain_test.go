@@ -54,7 +54,7 @@ func TestExplain(t *testing.T) {
 		server  = "      reads what the upstream says of itself, which nobody vouches for\n"
 		list    = "for a list; a call is explained with --arguments\n"
 		nobody  = "as somebody of whom nothing is known\n"
-		closed  = "the tenant is not open to it at all: any use needs mcp\n"
+		closed  = "any use of the tenant needs mcp, which the token lacks\n"
 	)
 	tests := []struct {
 		name string
@@ -64,7 +64,7 @@ func TestExplain(t *testing.T) {
 		{"as in the documentation", []string{"--as", `{"groups":["finance"]}`, "--tool", "travel_bookHotel"}, "tool travel_bookHotel of the upstream travel, tenant default\n" +
 			"as {\"groups\":[\"finance\"]}\n" + list +
 			"  rule no large payments (deny): does not hold\n" + when1 + "> rule finance (allow): holds\n" + when2 +
-			"allowed by the rule finance\na call is refused until the token has book, of book\n" + closed},
+			"allowed by the rule finance\na call is refused until the token has book\n" + closed},
 		{"a scope that stands for others", []string{"--as", `{"groups":["finance"],"scopes":["admin"]}`, "--tool", "travel_bookHotel"}, "tool travel_bookHotel of the upstream travel, tenant default\n" +
 			"as {\"scopes\":[\"admin\",\"mcp\",\"book\"],\"groups\":[\"finance\"]}\n" + list +
 			"  rule no large payments (deny): does not hold\n" + when1 + "> rule finance (allow): holds\n" + when2 + "allowed by the rule finance\n"},
@@ -82,19 +82,19 @@ func TestExplain(t *testing.T) {
 			"      rule \"broken\": 1:10: index out of bounds: 0\n" + "denied by the rule broken, since it fails\n" + closed},
 		{"a list", []string{"--as", finance, "--tool", "ledger_pay"}, "tool ledger_pay of the upstream ledger, tenant default\nas {\"scopes\":[\"mcp\"],\"groups\":[\"finance\"]}\n" + list +
 			"  rule no large payments (deny): may hold, depending on arguments\n" + when1 + "> rule finance (allow): holds\n" + when2 +
-			"allowed by the rule finance\na call is refused until the token has book, of book\n"},
+			"allowed by the rule finance\na call is refused until the token has book\n"},
 		{"a call", []string{"--as", finance, "--tool", "ledger_pay", "--arguments", `{"amount":200}`}, "tool ledger_pay of the upstream ledger, tenant default\n" +
 			"as {\"scopes\":[\"mcp\"],\"groups\":[\"finance\"]}\n> rule no large payments (deny): holds\n" + when1 + "denied by the rule no large payments\n"},
 		{"a toolset", []string{"--as", finance, "--toolset", "hotels", "--tool", "travel_bookHotel", "--annotations", "{}"}, "tool travel_bookHotel of the upstream travel, tenant default\n" +
 			"as {\"scopes\":[\"mcp\"],\"groups\":[\"finance\"]}\n" + list + "  toolset hotels: holds\n      when tool.annotations.openWorldHint == true\n" + server + "      needs read\n" +
 			"  rule no large payments (deny): does not hold\n" + when1 + "> rule finance (allow): holds\n" + when2 +
-			"allowed by the rule finance\na call is refused until the token has read and book, of read and book\n"},
+			"allowed by the rule finance\na call is refused until the token has read and book\n"},
 		{"a toolset of others", []string{"--as", finance, "--toolset", "eu", "--tool", "ledger_pay"}, "tool ledger_pay of the upstream ledger, tenant default\n" +
 			"as {\"scopes\":[\"mcp\"],\"groups\":[\"finance\"]}\n" + list + "> toolset eu: has other tags\ndenied: the toolset eu does not have it\n"},
 		{"a resource", []string{"--as", finance, "--resource", "travel+file:///terms"}, "resource travel+file:///terms of the upstream travel, tenant default\n" +
 			"as {\"scopes\":[\"mcp\"],\"groups\":[\"finance\"]}\n" +
 			"  rule no large payments (deny): is about another kind\n" + when1 + "> rule finance (allow): holds\n" + when2 +
-			"allowed by the rule finance\na call is refused until the token has book, of book\n"},
+			"allowed by the rule finance\na call is refused until the token has book\n"},
 		{"without a prefix", []string{"--prompt", "plan"}, "prompt plan of the upstream bare, tenant default\n" + nobody + list +
 			"  rule no large payments (deny): is about another kind\n" + when1 + "  rule finance (allow): does not hold\n" + when2 +
 			"  rule harmless (allow): is about another kind\n" + when3 + "> rule broken (allow): holds\n" + when4 + "allowed by the rule broken\n" + closed},

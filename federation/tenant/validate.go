@@ -246,13 +246,16 @@ func (v *checker) bounds(path string, u *Upstream) {
 
 // url checks the URL of an upstream. Messages do not show it, since it may hold a
 // password.
-func (v *checker) url(path, s string) {
+func (v *checker) url(path, s string) { v.urlLike(path, s, "http://127.0.0.1:7001/mcp") }
+
+// urlLike is url with another example.
+func (v *checker) urlLike(path, s, example string) {
 	u, err := url.Parse(s)
 	switch {
 	case s == "":
 		v.add(path, "is required")
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || !validHost(u):
-		v.add(path, "must be an http or https URL such as http://127.0.0.1:7001/mcp")
+		v.add(path, "must be an http or https URL such as %s", example)
 	case u.User != nil:
 		v.add(path, "must not hold a user or password")
 	case strings.Contains(s, "#"):

@@ -89,7 +89,7 @@ func TestValidateCredentials(t *testing.T) {
 		}, nil},
 		{"client credentials for a server that the upstream names", tenant.Credential{
 			Mode: tenant.CredentialClient, ClientID: "c", ClientSecret: sealed,
-		}, []string{"issuer: is required with a clientID: it is the client's at that authorization server only"}},
+		}, []string{"issuer: is required with a clientID, which one authorization server knows and others must not see"}},
 		{"no client", tenant.Credential{Mode: tenant.CredentialClient, Registration: tenant.RegistrationDynamic}, []string{
 			`registration: "dynamic" must be static with the mode client_credentials`, "clientID: is required with the mode client_credentials",
 			"clientSecret: is required with the mode client_credentials",
@@ -210,7 +210,7 @@ func TestValidateAccess(t *testing.T) {
 			`hosts[8].name: "a..b" must be a host name such as mcp.example.com, in small letters and without a port`,
 			"hosts[8].url: must be a URL such as https://mcp.example.com, in small letters and without a path",
 			`hosts[9].name: "b." must be a host name such as mcp.example.com, in small letters and without a port`,
-			"hosts[9].url: must be an http or https URL such as http://127.0.0.1:7001/mcp",
+			"hosts[9].url: must be an http or https URL such as https://mcp.example.com",
 			`hosts[10].name: "` + strings.Repeat("a.", 126) + `aa" must be a host name such as mcp.example.com, in small letters and without a port`,
 		}},
 		{"toolset", func(one *tenant.Tenant) {
@@ -226,8 +226,8 @@ func TestValidateAccess(t *testing.T) {
 			`toolsets[0].discovery.mode: "some" must be full, search or auto`, `toolsets[0].discovery.pinned[0]: "" must be a name or a pattern such as ledger_*`,
 		}},
 		{"rules", func(one *tenant.Tenant) {
-			one.Policy.Rules = append(one.Policy.Rules, tenant.Rule{Name: "a\nb", Effect: "allow", Scopes: []string{"offline_access"}},
-				tenant.Rule{Name: strings.Repeat("x", 201), Effect: "deny", Scopes: []string{"x"}})
+			one.Policy.Rules = append(one.Policy.Rules, tenant.Rule{Name: "a\nb", When: "true", Effect: "allow", Scopes: []string{"offline_access"}},
+				tenant.Rule{Name: strings.Repeat("x", 201), When: "true", Effect: "deny", Scopes: []string{"x"}})
 		}, []string{
 			"policy.rules[1].name: must not contain control characters",
 			`policy.rules[1].scopes[0]: "offline_access" is for the issuer alone and never needed by a resource`,

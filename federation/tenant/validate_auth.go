@@ -14,6 +14,9 @@ const (
 	maxListed  = 1000 // scopes, audiences, globs and tags of one list
 )
 
+// exampleIssuer is what URLs of authorization servers look like, for messages.
+const exampleIssuer = "https://idp.example.com"
+
 // signatures are the algorithms that an issuer may be allowed (RFC 7518, section 3.1;
 // RFC 8037, section 3.1). None is symmetric: who can verify with a shared secret can
 // sign too.
@@ -120,12 +123,12 @@ func (v *checker) client(path, id string) {
 // since it may hold a password.
 func (v *checker) remote(path, s string, private bool) {
 	before := len(v.Faults)
-	v.url(path, s)
+	v.urlLike(path, s, exampleIssuer)
 	if len(v.Faults) > before {
 		return
 	}
 	if u, err := url.Parse(s); err == nil && u.Scheme != "https" && !private {
-		v.add(path, "must be an https URL; http is for an issuer that is private")
+		v.add(path, "must be an https URL; http is for an issuer with private: true")
 	}
 }
 

@@ -133,7 +133,7 @@ func (v *checker) registration(path string, c *Credential) {
 	}
 	if c.ClientID != "" && c.Issuer == "" && c.TokenURL == "" {
 		// Else the upstream could name a server of its own, which would see the secret.
-		v.add(path+".issuer", "is required with a clientID: it is the client's at that authorization server only")
+		v.add(path+".issuer", "is required with a clientID, which one authorization server knows and others must not see")
 	}
 	if c.Mode == CredentialUser {
 		switch c.Registration {
@@ -166,7 +166,7 @@ func (v *checker) registration(path string, c *Credential) {
 // show it, since it may hold a password.
 func (v *checker) server(path, s string) {
 	before := len(v.Faults)
-	v.url(path, s)
+	v.urlLike(path, s, exampleIssuer)
 	if len(v.Faults) > before {
 		return
 	}

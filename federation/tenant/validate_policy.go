@@ -66,6 +66,9 @@ func (v *checker) policy(p *Policy) {
 		}
 		v.text(path+".name", r.Name, maxRule)
 		v.double(path+".name", "policy.rules", r.Name, i, names)
+		if r.When == "" { // else a line that was lost would open or close everything
+			v.add(path+".when", "is required; true holds for everything")
+		}
 		v.text(path+".when", r.When, maxExpression)
 		v.effect(path+".effect", r.Effect)
 		v.scopes(path+".scopes", r.Scopes)
@@ -113,7 +116,7 @@ func isHostName(s string) bool {
 // may hold a password.
 func (v *checker) base(path, s string) {
 	before := len(v.Faults)
-	v.url(path, s)
+	v.urlLike(path, s, "https://mcp.example.com")
 	if len(v.Faults) > before {
 		return
 	}

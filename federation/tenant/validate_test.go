@@ -117,9 +117,10 @@ func TestValidate(t *testing.T) {
 			`toolsets[2].name: "A" must match ^[a-z0-9][a-z0-9-]{0,62}$`,
 		}},
 		{"policy", func(one *tenant.Tenant) {
-			one.Policy = &tenant.Policy{Rules: []tenant.Rule{{Effect: "maybe"}, {Name: "r", Effect: "deny"}, {Name: "r", Effect: "deny"}}}
+			one.Policy = &tenant.Policy{Rules: []tenant.Rule{{Effect: "maybe"}, {Name: "r", When: "true", Effect: "deny"}, {Name: "r", When: "true", Effect: "deny"}}}
 		}, []string{
-			`policy.default: "" must be allow or deny`, "policy.rules[0].name: is required", `policy.rules[0].effect: "maybe" must be allow or deny`,
+			`policy.default: "" must be allow or deny`, "policy.rules[0].name: is required",
+			"policy.rules[0].when: is required; true holds for everything", `policy.rules[0].effect: "maybe" must be allow or deny`,
 			`policy.rules[2].name: "r" is that of policy.rules[1] too`,
 		}},
 		{"modes", func(one *tenant.Tenant) { one.Auth = tenant.Auth{Mode: "basic"} }, []string{`auth.mode: "basic" must be none, oauth or keys`}},
@@ -136,10 +137,10 @@ func TestValidate(t *testing.T) {
 		}, []string{
 			`auth.issuers[1].issuer: "https://idp.example.com/" is that of issuers[0] too`,
 			"auth.issuers[1].introspection: issuers[0] has it too: an opaque token does not say which of them to ask",
-			"auth.issuers[2].issuer: must be an https URL; http is for an issuer that is private",
+			"auth.issuers[2].issuer: must be an https URL; http is for an issuer with private: true",
 			"auth.issuers[2].issuer: must not have a query",
 			"auth.issuers[2].tenantValue: is what a tenantClaim must hold, and there is none",
-			"auth.issuers[2].introspection.url: must be an https URL; http is for an issuer that is private",
+			"auth.issuers[2].introspection.url: must be an https URL; http is for an issuer with private: true",
 			"auth.issuers[2].introspection.clientID: is required",
 			"auth.issuers[2].introspection.clientSecret: must be one of env, file and, in a registry, sealed",
 			"auth.issuers[2].introspection: issuers[0] has it too: an opaque token does not say which of them to ask",

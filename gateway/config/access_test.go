@@ -27,6 +27,7 @@ func TestFaultsOfPolicy(t *testing.T) {
 			"tenants[0].policy.rules[0].expr: unknown key (line 4)",
 			`tenants[0].policy.default: "" must be allow or deny (line 4)`,
 			"tenants[0].policy.rules[0].name: is required (line 4)",
+			"tenants[0].policy.rules[0].when: is required; true holds for everything (line 4)",
 			`tenants[0].policy.rules[0].effect: "" must be allow or deny (line 4)`,
 			"tenants[0].toolsets[0].globs: unknown key (line 5)",
 			"tenants[0].hosts[0].host: unknown key (line 6)",
@@ -38,12 +39,14 @@ func TestFaultsOfPolicy(t *testing.T) {
 			"tenants[0].toolsets: must be a list, not a mapping (line 5)",
 			"tenants[0].hosts: must be a list, not a string (line 6)",
 		}},
-		{"rules", tenantWith("policy:", "  default: maybe", "  rules:", "  - {effect: allow}", "  - {name: r, effect: permit, scopes: [offline_access]}", "  - {name: r, effect: deny, scopes: [x]}"), []string{
+		{"rules", tenantWith("policy:", "  default: maybe", "  rules:", "  - {effect: allow}", "  - {name: r, when: 'true', effect: permit, scopes: [offline_access]}", "  - {name: r, when: '', effect: deny, scopes: [x]}"), []string{
 			`tenants[0].policy.default: "maybe" must be allow or deny (line 5)`,
 			"tenants[0].policy.rules[0].name: is required (line 7)",
+			"tenants[0].policy.rules[0].when: is required; true holds for everything (line 7)",
 			`tenants[0].policy.rules[1].effect: "permit" must be allow or deny (line 8)`,
 			`tenants[0].policy.rules[1].scopes[0]: "offline_access" is for the issuer alone and never needed by a resource (line 8)`,
 			`tenants[0].policy.rules[2].name: "r" is that of policy.rules[1] too (line 9)`,
+			"tenants[0].policy.rules[2].when: is required; true holds for everything (line 9)",
 			"tenants[0].policy.rules[2].scopes: are for the effect allow: what is denied needs none (line 9)",
 		}},
 		{"expressions", tenantWith("policy:", "  default: deny", "  rules:", "  - {name: good, when: 'true', effect: allow}", "  - name: typo", "    effect: allow",

@@ -42,7 +42,7 @@ func TestFaultsOfAuth(t *testing.T) {
 			"tenants[0].auth.issuers[0].introspection.clientSecret: " + reference + " (line 6)",
 		}},
 		{"issuers", who("mode: oauth", "issuers:", "- issuer: http://i", "- {issuer: 'https://u:hush@i'}", "- {issuer: 'https://i', algorithms: [none, HS256]}", "- {issuer: 'https://i'}"), []string{
-			"tenants[0].auth.issuers[0].issuer: must be an https URL; http is for an issuer that is private (line 7)",
+			"tenants[0].auth.issuers[0].issuer: must be an https URL; http is for an issuer with private: true (line 7)",
 			"tenants[0].auth.issuers[1].issuer: must not hold a user or password (line 8)",
 			`tenants[0].auth.issuers[2].algorithms[0]: "none" must be one of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA (line 9)`,
 			`tenants[0].auth.issuers[2].algorithms[1]: "HS256" must be one of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA (line 9)`,
