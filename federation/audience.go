@@ -168,21 +168,37 @@ func (d *roster) sorts() bool { return d.audience.hidden && d.policy.Varies(d.au
 // differs tells whether who may have an answer of a member depends on who asks.
 func (d *roster) differs(m *member) bool { return m.lane != nil || d.sorts() }
 
-// maxAudiences bounds the audiences that are kept of one tenant: when there are more,
-// those that came last first make room.
-const maxAudiences = 10_000
+// Bounds of the audiences that are kept of one tenant: when there are more, those that
+// were not used for the longest time make room.
+const (
+	maxAudiences = 10_000
+	maxHeaders   = 64 << 20 // bytes of the header lines that they show upstreams
+)
 
 // audiences keeps the rosters of a base roster's audiences. What is dropped is made
 // anew when it is asked for.
 type audiences struct {
 	mu   sync.RWMutex
 	kept map[audience]*seen
+	size int // of their header lines, in bytes
 }
 
 // seen is a roster with the time when it was last used, in Unix nanoseconds.
 type seen struct {
 	roster *roster
+	size   int // of its header lines, in bytes
 	used   atomic.Int64
+}
+
+// sizeOf gives the size of header lines in bytes.
+func sizeOf(header http.Header) int {
+	size := 0
+	for name, values := range header {
+		for _, value := range values {
+			size += len(name) + len(value)
+		}
+	}
+	return size
 }
 
 func (s *audiences) get(a audience, now time.Time) *roster {
@@ -207,10 +223,12 @@ func (s *audiences) put(a audience, r *roster, now time.Time) (_ *roster, crowde
 	if s.kept == nil {
 		s.kept = map[audience]*seen{}
 	}
-	if crowded = len(s.kept) >= maxAudiences; crowded {
+	made := &seen{roster: r, size: sizeOf(r.caller.header)}
+	for len(s.kept) > 0 && (len(s.kept) >= maxAudiences || s.size+made.size > maxHeaders) {
 		s.makeRoom()
+		crowded = true
 	}
-	made := &seen{roster: r}
+	s.size += made.size
 	made.used.Store(now.UnixNano())
 	s.kept[a] = made
 	return r, crowded
@@ -231,6 +249,7 @@ func (s *audiences) makeRoom() {
 func (s *audiences) drop(before int64) {
 	for a, kept := range s.kept {
 		if kept.used.Load() <= before {
+			s.size -= kept.size
 			delete(s.kept, a)
 		}
 	}

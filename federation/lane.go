@@ -121,7 +121,7 @@ func (d *domain) memberAt(scope, version string) *member {
 func (d *domain) prune(before time.Time) { d.drop(before, before) }
 
 // settleTime is how long a lane may be without the audience that it is made for.
-const settleTime = 10 * time.Second
+const settleTime = 2 * time.Second
 
 // shed drops, a moment later, the lanes of audiences that had to make room: else whoever
 // can have many names would have a lane kept for each.

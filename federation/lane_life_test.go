@@ -2,6 +2,7 @@ package federation
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -104,6 +105,26 @@ func TestAudiencesAreBounded(t *testing.T) {
 	}
 	if kept.get(audience{user: "0"}, now) == nil {
 		t.Error("one that was always in use was dropped")
+	}
+}
+
+// So do audiences with long header lines.
+func TestHeadersAreBounded(t *testing.T) {
+	var kept audiences
+	now := time.Unix(1e9, 0)
+	const each = 60 << 10
+	for i := range 3 * maxHeaders / each {
+		a := audience{headers: fmt.Sprint(i)}
+		made := &roster{audience: a, caller: caller{header: http.Header{"X-Key": {strings.Repeat("k", each)}}}}
+		if got, _ := kept.put(a, made, now.Add(time.Duration(i)*time.Second)); got != made {
+			t.Fatal("an audience is another one's")
+		}
+	}
+	if n := len(kept.kept) * each; n > maxHeaders || n < maxHeaders/2 {
+		t.Errorf("%d bytes are kept", n)
+	}
+	if kept.prune(now.Add(time.Hour * 24)); kept.size != 0 {
+		t.Errorf("%d bytes are counted of none", kept.size)
 	}
 }
 
