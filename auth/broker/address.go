@@ -72,10 +72,21 @@ func (t trust) endpoint(address string) error {
 	switch {
 	case err != nil || u.Host == "" || u.Opaque != "" || u.User != nil || strings.Contains(address, "#") || len(address) > maxAddress:
 		return errors.New("is not a URL that can be used")
+	case !isHost(u.Host):
+		return errors.New("has a host with other characters than those of a name in ASCII")
 	case u.Scheme == "https", u.Scheme == "http" && (t.allows(address) || isLoopback(u.Hostname())):
 		return nil
 	}
 	return errors.New("is not an https URL")
+}
+
+// isHost tells whether a host, perhaps with a port, is written as in DNS: what people see
+// of it is what browsers go to, as with a slash of another script or a letter that looks
+// like another one it would not be.
+func isHost(host string) bool {
+	return host != "" && !strings.ContainsFunc(host, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-._:[]", r)
+	})
 }
 
 // isLoopback tells whether a host is this machine by its name. Whether it may be asked is

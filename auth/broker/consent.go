@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/causeway-mcp/causeway/federation/tenant"
 )
@@ -269,12 +270,18 @@ func upstreamError(at *registered, err error) error {
 	}
 }
 
-// shownClient gives what a client is called: nobody has checked what it says itself.
+// shownClient gives what a client is called: nobody has checked what it says itself. An id
+// is ASCII (RFC 6749, appendix A.1), so that letters of others are there to deceive.
 func shownClient(id string) string {
 	if id == "" {
 		return "an application without a name"
 	}
-	return shown(id, maxShown)
+	return shown(strings.Map(func(r rune) rune {
+		if r > '~' {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, id), maxShown)
 }
 
 // clientHost gives the host of a client whose id is the URL of its metadata

@@ -243,6 +243,22 @@ func TestPages(t *testing.T) {
 	mustBeGuarded(t, s.header, s.body)
 }
 
+// TestNamesThatDeceive holds that a client is not shown as another one whose name looks
+// the same.
+func TestNamesThatDeceive(t *testing.T) {
+	r := newConsentRig(t)
+	rep := r.replica()
+	ann := r.person("ann-at-idp", "ann-at-travel")
+	for client, want := range map[string]string{
+		"https://chat.example.com/client.json":                      "https://chat.example.com/client.json<br><span class=\"soft\">of chat.example.com</span>",
+		"https://ch\u0430t.example.com/client.json":                 "https://ch\uFFFDt.example.com/client.json</dd>",
+		"https://chat.example.com\u2044a.evil.example/client.json":  "https://chat.example.com\uFFFDa.evil.example/client.json</dd>",
+		"https://chat.example.com%E2%81%84a.evil.example/client.js": "a.evil.example/client.js</dd>",
+	} {
+		mustHave(t, ann.open(rep.link("ann-at-idp", client)), http.StatusOK, want)
+	}
+}
+
 // TestCookies holds how browsers are to keep cookies.
 func TestCookies(t *testing.T) {
 	r := newConsentRig(t)

@@ -242,6 +242,8 @@ func TestEndpoints(t *testing.T) {
 		"https://as.example.com/token": true, "http://10.0.0.1/token": true, "https://10.0.0.9/": true, "http://localhost:9000/token": true,
 		"http://LOCALHOST/": true, "http://127.8.0.1:9000": true, "http://[::1]:9000/": true,
 		"http://as.example.com/token": false, "http://10.0.0.9/": false, "http://localhost.example.com/": false, "http://127.0.0.1.example.com/": false,
+		"https://accounts.example.com\u2044login.evil.example/": false, "https://\u0430s.example.com/": false, "https://as.example.com%2Fx.evil.example/": false,
+		"https://as.example.com;x/": false, "https://as.example.com%E2%81%84x.evil.example/": false, "https://[fe80::1%25lo]/": false, "https://as_1.example.com:8443/": true,
 		"http://2130706433/": false, "http://127.1/": false, "ftp://localhost/": false, "http://a@localhost/": false, "http://localhost/#x": false, "": false,
 	} {
 		if got := tr.endpoint(address) == nil; got != want {

@@ -132,10 +132,11 @@ func shown(s string, most int) string {
 	return out
 }
 
-// hostOf gives the host of a URL, for people to see; empty for others.
+// hostOf gives the host of a URL, for people to see; empty for others, and for one that is
+// not what it looks like.
 func hostOf(address string) string {
 	u, err := url.Parse(address)
-	if err != nil {
+	if err != nil || !isHost(u.Host) {
 		return ""
 	}
 	return shown(u.Host, maxShown)
