@@ -118,6 +118,9 @@ func searchRig(t *testing.T) (r *rig, maps, files *fake) {
 
 func TestSearchTools(t *testing.T) {
 	r, _, _ := searchRig(t)
+	// What upstreams say of themselves counts from when it is known, which no search
+	// waits for.
+	r.do(r.callOf("", mcp.MethodDiscover, ""))
 	write := "files_wr_ite_" + hash8("wr.ite")
 	tests := []struct {
 		name, args string
