@@ -80,6 +80,11 @@ func TestWarnings(t *testing.T) {
 		}},
 		{"told apart by a claim", file(", tenantClaim: org"), nil},
 		{"another issuer", strings.Replace(file(""), "https://i'", "https://j'", 1), nil},
+		{"scopes where nobody has any", "tenants: [{name: a, policy: {default: deny, rules: [{name: r, when: 'true', effect: allow, scopes: [x]}]}, toolsets: [{name: s, scopes: [x]}, {name: t}]}]", []string{
+			"tenants[0].policy.rules[0].scopes: nobody has scopes where auth.mode is none: no call can be made",
+			"tenants[0].toolsets[0].scopes: nobody has scopes where auth.mode is none: no call can be made",
+		}},
+		{"and where some have", "tenants: [{name: a, auth: {mode: keys}, toolsets: [{name: s, scopes: [x]}]}]", nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

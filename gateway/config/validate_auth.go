@@ -34,6 +34,31 @@ func (c *Config) Warnings() Faults {
 				}
 			}
 		}
+		warnings = append(warnings, scopesOfNobody(fmt.Sprintf("tenants[%d]", i), t)...)
+	}
+	return warnings
+}
+
+// scopesOfNobody tells of scopes that are needed in an open tenant, where no caller has
+// any. t is at path.
+func scopesOfNobody(path string, t *tenant.Tenant) (warnings Faults) {
+	if !isOpen(t) {
+		return nil
+	}
+	look := func(at string, i int, scopes []string) {
+		if len(scopes) > 0 {
+			warnings = append(warnings, Fault{
+				Path: fmt.Sprintf("%s.%s[%d].scopes", path, at, i), Message: "nobody has scopes where auth.mode is none: no call can be made",
+			})
+		}
+	}
+	if t.Policy != nil {
+		for i := range t.Policy.Rules {
+			look("policy.rules", i, t.Policy.Rules[i].Scopes)
+		}
+	}
+	for i := range t.Toolsets {
+		look("toolsets", i, t.Toolsets[i].Scopes)
 	}
 	return warnings
 }
