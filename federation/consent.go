@@ -103,8 +103,12 @@ func (m *member) consented(ctx context.Context) error {
 	return nil
 }
 
-// reconnected has all lists of a lane read again.
+// reconnected has all that is known of a lane read again: the user may have another
+// account at the upstream than before.
 func (m *member) reconnected(ctx context.Context) {
+	if _, err := m.domain.fed.opts.Cache.Invalidate(context.WithoutCancel(ctx), m.topic(mcp.MethodResourcesRead), ""); err != nil {
+		m.domain.log.Warn("invalidate the cache", "upstream", m.conf.Alias, "method", mcp.MethodResourcesRead, "error", err)
+	}
 	for k := range kinds {
 		m.invalidate(ctx, k)
 		if k != kindDiscover {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/upstream"
+	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
 
 // A lane is a member for one user of an upstream that is shown who calls: it has lists
@@ -256,7 +257,15 @@ func (f *Federation) Connected(ctx context.Context, name, alias string, who *ten
 		l.reconnected(ctx)
 	}
 	scope := m.conf.Alias + laneMark + who.Key()
-	if c := f.opts.Cluster; c != nil && d.memberAt(scope, m.conf.Version) == nil {
+	if d.memberAt(scope, m.conf.Version) != nil {
+		return
+	}
+	reads := m.topic(mcp.MethodResourcesRead)
+	reads.Upstream = scope
+	if _, err := f.opts.Cache.Invalidate(ctx, reads, ""); err != nil {
+		d.log.Warn("invalidate the cache", "upstream", alias, "method", reads.Method, "error", err)
+	}
+	if c := f.opts.Cluster; c != nil {
 		for k := range kinds {
 			topic := m.topic(k.method())
 			topic.Upstream = scope

@@ -1,7 +1,10 @@
 package federation
 
 import (
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/causeway-mcp/causeway/upstream/mcp"
 )
@@ -19,5 +22,37 @@ func TestNothingIsReadFromTheCacheAfterThat(t *testing.T) {
 		}
 		p.sign("ann", false)
 		p.asks(t, read())
+	})
+}
+
+// A user who signs in with another account at the upstream sees nothing of the first,
+// whether something was kept for the user meanwhile or not.
+func TestAnotherAccountIsReadAnew(t *testing.T) {
+	for _, dropped := range []bool{false, true} {
+		t.Run(fmt.Sprintf("dropped %t", dropped), func(t *testing.T) { anotherAccount(t, dropped) })
+	}
+}
+
+func anotherAccount(t *testing.T, dropped bool) {
+	asking(t, func(t *testing.T, p *personal) {
+		p.sign("ann", true)
+		read := func() *Call { return p.client(withURLs, "", mcp.MethodResourcesRead, `"uri":"a+doc://1"`).by("ann") }
+		if got := p.do(read()); !strings.Contains(got, "of ann") {
+			t.Fatal(got)
+		}
+		p.sign("ann", false)
+		p.asks(t, read())
+		p.accounts.mu.Lock()
+		p.accounts.of["ann"] = owned(t, "another")
+		p.accounts.mu.Unlock()
+		p.sign("ann", true)
+		who := read().Principal
+		if dropped {
+			p.load(t).prune(p.fed.now().Add(time.Hour))
+		}
+		p.fed.Connected(t.Context(), "default", "a", &who)
+		if got := p.do(read()); !strings.Contains(got, "of another") {
+			t.Errorf("read %s", got)
+		}
 	})
 }
