@@ -172,7 +172,8 @@ func (d *roster) differs(m *member) bool { return m.lane != nil || d.sorts() }
 // were not used for the longest time make room.
 const (
 	maxAudiences = 10_000
-	maxHeaders   = 64 << 20 // bytes of the header lines that they show upstreams
+	maxHeaders   = 64 << 20  // bytes of the header lines that they show upstreams
+	maxViews     = 512 << 20 // bytes of what they are shown
 )
 
 // audiences keeps the rosters of a base roster's audiences. What is dropped is made
@@ -180,14 +181,15 @@ const (
 type audiences struct {
 	mu   sync.RWMutex
 	kept map[audience]*seen
-	size int // of their header lines, in bytes
+	// Of all of them, in bytes.
+	headers, views int
 }
 
 // seen is a roster with the time when it was last used, in Unix nanoseconds.
 type seen struct {
-	roster *roster
-	size   int // of its header lines, in bytes
-	used   atomic.Int64
+	roster         *roster
+	headers, views int // its own, in bytes
+	used           atomic.Int64
 }
 
 // sizeOf gives the size of header lines in bytes.
@@ -223,15 +225,33 @@ func (s *audiences) put(a audience, r *roster, now time.Time) (_ *roster, crowde
 	if s.kept == nil {
 		s.kept = map[audience]*seen{}
 	}
-	made := &seen{roster: r, size: sizeOf(r.caller.header)}
-	for len(s.kept) > 0 && (len(s.kept) >= maxAudiences || s.size+made.size > maxHeaders) {
+	made := &seen{roster: r, headers: sizeOf(r.caller.header)}
+	for len(s.kept) > 0 && (len(s.kept) >= maxAudiences || s.headers+made.headers > maxHeaders) {
 		s.makeRoom()
 		crowded = true
 	}
-	s.size += made.size
+	s.headers += made.headers
 	made.used.Store(now.UnixNano())
 	s.kept[a] = made
 	return r, crowded
+}
+
+// grew counts that a roster's views have grown by some bytes, which may be less than 0.
+// crowded tells that audiences had to make room.
+func (s *audiences) grew(r *roster, by int) (crowded bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept := s.kept[r.audience]
+	if kept == nil || kept.roster != r {
+		return false // it was dropped, or is that of all callers
+	}
+	kept.views += by
+	s.views += by
+	for len(s.kept) > 1 && s.views > maxViews {
+		s.makeRoom()
+		crowded = true
+	}
+	return crowded
 }
 
 // makeRoom drops the eighth that was not used for the longest time. The caller holds
@@ -249,7 +269,8 @@ func (s *audiences) makeRoom() {
 func (s *audiences) drop(before int64) {
 	for a, kept := range s.kept {
 		if kept.used.Load() <= before {
-			s.size -= kept.size
+			s.headers -= kept.headers
+			s.views -= kept.views
 			delete(s.kept, a)
 		}
 	}

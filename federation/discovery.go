@@ -120,7 +120,7 @@ func (d *roster) shown(key viewKey, full *view) *view {
 		return kept
 	}
 	v := d.brief(full)
-	d.views.set(key, v)
+	d.keepView(key, v)
 	return v
 }
 

@@ -123,9 +123,40 @@ func TestHeadersAreBounded(t *testing.T) {
 	if n := len(kept.kept) * each; n > maxHeaders || n < maxHeaders/2 {
 		t.Errorf("%d bytes are kept", n)
 	}
-	if kept.prune(now.Add(time.Hour * 24)); kept.size != 0 {
-		t.Errorf("%d bytes are counted of none", kept.size)
+	if kept.prune(now.Add(time.Hour * 24)); kept.headers != 0 {
+		t.Errorf("%d bytes are counted of none", kept.headers)
 	}
+}
+
+// And so do audiences that are shown long lists.
+func TestViewsAreBounded(t *testing.T) {
+	personally(t, nil, func(t *testing.T, p *personal) {
+		d := p.load(t)
+		const each = 1 << 20
+		long := &view{list: make([]byte, each)}
+		for i := range 3 * maxViews / each {
+			who := tenant.Principal{Tenant: "default", Issuer: "https://idp.example.com", Subject: "bob", ClientID: fmt.Sprint(i)}
+			r := d.current().seenBy(caller{who: &who})
+			for range 2 { // it takes its own place
+				r.keepView(viewKey{kind: kindTools}, long)
+			}
+			if i%10 == 0 {
+				elapse(time.Second)
+			}
+		}
+		elapse(time.Second)
+		lanes, audiences := p.kept(t)
+		if n := audiences * each; n > maxViews || n < maxViews/2 {
+			t.Errorf("%d bytes are kept", n)
+		}
+		if len(lanes) > maxViews/each+maxViews/each/8 {
+			t.Errorf("%d lanes are kept", len(lanes))
+		}
+		d.prune(p.fed.now().Add(time.Hour))
+		if kept := &d.current().audiences; kept.views != 0 {
+			t.Errorf("%d bytes are counted of none", kept.views)
+		}
+	})
 }
 
 // The lanes of audiences that made room go with them: a user with ever new clients, or a

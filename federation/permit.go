@@ -62,7 +62,7 @@ func (d *roster) permitted(key viewKey, full *view) *view {
 		return kept
 	}
 	v := d.permit(key, full, names)
-	d.views.set(key, v)
+	d.keepView(key, v)
 	return v
 }
 

@@ -51,10 +51,21 @@ func (v *views) get(key viewKey) *view {
 	return v.kept[key]
 }
 
-func (v *views) set(key viewKey, made *view) {
+// set keeps a view, and gives the one that it takes the place of; nil for none.
+func (v *views) set(key viewKey, made *view) (before *view) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	before = v.kept[key]
 	v.kept[key] = made
+	return before
+}
+
+// keepView keeps a view with the roster, which may be one of many.
+func (d *roster) keepView(key viewKey, made *view) {
+	before := d.views.set(key, made)
+	if d.base.audiences.grew(d, made.size()-before.size()) {
+		d.shed(d.fed.now())
+	}
 }
 
 // newRoster makes the roster of a snapshot and its policy, which may be nil. Members

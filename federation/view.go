@@ -37,6 +37,17 @@ type view struct {
 	rows       atomic.Pointer[viewRows] // see rowsIn
 }
 
+// entryBytes is about what an entry takes besides its element.
+const entryBytes = 200
+
+// size is about what the view takes, in bytes.
+func (v *view) size() int {
+	if v == nil {
+		return 0
+	}
+	return len(v.list) + entryBytes*len(v.entries)
+}
+
 // entry is one row of a view.
 type entry struct {
 	exposed    string
@@ -89,7 +100,7 @@ func (d *roster) merge(key viewKey, members []*member, parts []part) *view {
 		return kept
 	}
 	v := buildView(key, d.snap.Separator, members, parts)
-	d.views.set(key, v)
+	d.keepView(key, v)
 	d.report(key, kept, v)
 	return v
 }
