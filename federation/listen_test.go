@@ -138,6 +138,22 @@ func awaitNext(t *testing.T, s *Subscription) (message string, open bool) {
 	return message, open
 }
 
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(10 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("it never came about that %s", what)
+		}
+	}
+}
+
 // next gives the next message of a subscription.
 func next(t *testing.T, s *Subscription) string {
 	t.Helper()
@@ -386,6 +402,8 @@ func TestListenSlowReaderIsEndedAlone(t *testing.T) {
 			t.Fatalf("got %s", got)
 		}
 	}
+	// One reader may have the last message before it is the other one's turn.
+	eventually(t, "the slow reader is ended", func() bool { return r.load(t).hub.streams.Load() == 1 })
 	n := 0
 	for _, open := awaitNext(t, slow); open; _, open = awaitNext(t, slow) {
 		n++
