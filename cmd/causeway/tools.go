@@ -20,7 +20,8 @@ func runTools(ctx context.Context, args []string, _ io.Reader, stdout, stderr io
 		"Lists the tools of an MCP server: name, title and the first line of the description.\n"+
 			"When a part of the list is missing, standard error says which.\n"+
 			"With --pins it prints the digests of their definitions as a configuration has them,\n"+
-			"to approve what one upstream has now: ask that server, or a gateway at /t/TENANT/u/ALIAS/mcp.")
+			"to approve what one upstream has now: ask that server, or a gateway at /t/TENANT/u/ALIAS/mcp,\n"+
+			"which does not show what its pins hide already: its log has those digests.")
 	flags.register(fs)
 	fs.BoolVar(&asPins, "pins", false, "print the digests of the definitions, for the pins of an upstream")
 	if code, ok := parseFlags(fs, args, 0, 0, stdout, stderr); !ok {
