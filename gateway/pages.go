@@ -92,7 +92,7 @@ func (p *pages) serve(w http.ResponseWriter, r *http.Request, address string) {
 // allow tells whether a request may be served. Forms come from the gateway's own pages
 // alone: not even the origins whose pages may call the MCP endpoints have any there.
 func (p *pages) allow(r *http.Request) bool {
-	if !p.guard.allowHost(r, nil) || !privately(r) && !p.guard.allowOrigin(r, nil) {
+	if !p.guard.allowHost(r, nil) || !privately(r) && !p.guard.allowOrigin(r, nil) || embedded(r) {
 		return false
 	}
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
@@ -104,6 +104,14 @@ func (p *pages) allow(r *http.Request) bool {
 	}
 	origin, err := parseOrigin(values[0])
 	return err == nil && origin == p.public.origin || privately(r)
+}
+
+// embedded tells whether another site's page loads a page as a part of its own, as it
+// might an image, and not for its user to go there. Such requests have no use but to fail
+// until the user has to wait.
+func embedded(r *http.Request) bool {
+	site, mode := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Sec-Fetch-Mode")
+	return (site == "cross-site" || site == "same-site") && mode != "" && mode != "navigate"
 }
 
 // privately tells whether a form is from a page of the same origin that has browsers

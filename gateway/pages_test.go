@@ -62,6 +62,8 @@ func TestPages(t *testing.T) {
 		{"a form of a page of its own that hides", "POST", "/oauth/consent", "a=b", []string{"Origin: null", "Sec-Fetch-Site: same-origin"}, 200, "POST /oauth/consent? a=b <nil>"},
 		{"a form of another that hides", "POST", "/oauth/consent", "a=b", []string{"Origin: null", "Sec-Fetch-Site: cross-site"}, 403, ""},
 		{"another page that says so", "POST", "/oauth/consent", "a=b", []string{"Origin: https://evil.example", "Sec-Fetch-Site: same-origin"}, 403, ""},
+		{"a link of another page", "GET", "/oauth/connect", "", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"}, 200, "GET /oauth/connect?  <nil>"},
+		{"an image of another page", "GET", "/oauth/connect", "", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors"}, 403, ""},
 		{"a foreign host", "GET", "/oauth/connect", "", []string{"Host: evil.example"}, 403, ""},
 		{"the host that clients know", "GET", "/oauth/connect", "", []string{"Host: gw.example.com"}, 200, "GET /oauth/connect?  <nil>"},
 		{"a large form", "POST", "/oauth/consent", strings.Repeat("a", maxForm+1), nil, 413, ""},
@@ -124,6 +126,12 @@ func TestPagesArePaused(t *testing.T) {
 	for range 10 {
 		if status, _ := get(t, url+"/oauth/good"); status != 200 {
 			t.Fatalf("a good page: %d", status)
+		}
+		// Another site's page cannot have its visitors wait.
+		req := request(t, url+"/oauth/bad", "", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors")
+		req.Method = http.MethodGet
+		if res := do(t, req); res.StatusCode != 403 {
+			t.Fatalf("an image: %d", res.StatusCode)
 		}
 	}
 	for range 5 {
