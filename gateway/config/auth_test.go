@@ -30,7 +30,7 @@ func TestFaultsOfAuth(t *testing.T) {
 			`tenants[0].auth.issuers[0].introspection.client_id: unknown key; did you mean "clientID"? (line 6)`,
 			"tenants[0].auth.issuers[0].introspection.clientID: is required (line 6)",
 			"tenants[0].auth.issuers[0].introspection.clientSecret: " + reference + " (line 6)",
-			"tenants[0].auth.scope: unknown key (line 7)",
+			"tenants[0].auth.scope: unknown key; did you mean \"scopes\"? (line 7)",
 		}},
 		{"literal secret", who("mode: oauth", opaque(", clientSecret: hush")), []string{
 			"tenants[0].auth.issuers[0].introspection.clientSecret: must be a reference, {env: NAME} or {file: path}, and never the secret itself (line 6)",

@@ -73,18 +73,40 @@ func (d *decoder) entries(n *node, path string, read func(e entry, path string))
 	}
 }
 
-// similarKey names the known key that was meant where only letter case,
-// underscores or hyphens differ.
+// similarKey names the known key that was meant where only letter case, underscores or
+// hyphens differ, or one slip of the hand.
 func similarKey(key string, known fields) string {
 	plain := func(s string) string {
 		return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s))
 	}
-	for _, k := range slices.Sorted(maps.Keys(known)) {
-		if plain(k) == plain(key) {
-			return fmt.Sprintf("; did you mean %q?", k)
+	for _, same := range []func(a, b string) bool{func(a, b string) bool { return a == b }, oneSlip} {
+		for _, k := range slices.Sorted(maps.Keys(known)) {
+			if same(plain(k), plain(key)) {
+				return fmt.Sprintf("; did you mean %q?", k)
+			}
 		}
 	}
 	return ""
+}
+
+// oneSlip tells whether two words of some length differ by one character that is
+// missing, added or wrong, or by two neighbours that have changed places.
+func oneSlip(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	if len(a) < 3 || len(b)-len(a) > 1 {
+		return false
+	}
+	i := 0
+	for i < len(a) && a[i] == b[i] {
+		i++
+	}
+	a, b = a[i:], b[i:] // they differ at once, or a has ended
+	if len(a) < len(b) {
+		return a == b[1:]
+	}
+	return len(a) == 0 || a[1:] == b[1:] || len(a) > 1 && a[0] == b[1] && a[1] == b[0] && a[2:] == b[2:]
 }
 
 // join extends a path by a key; one that is no word is quoted.

@@ -61,6 +61,16 @@ func TestFaultsOfKeys(t *testing.T) {
 		{"drain delay", "server: {drainDelay: 1m}", []string{"server.drainDelay: 1m0s must be less than shutdownGrace, 25s (line 1)"}},
 		{"unknown key", "listen: 'localhost:1'\nspeed: 9", []string{"speed: unknown key (line 2)"}},
 		{"unknown key like a known one", "public_url: x", []string{`public_url: unknown key; did you mean "publicURL"? (line 1)`}},
+		{"slips of the hand", "lisen: x\npublicURLs: x\nstroe: {}\nlogg: {}\namdin: {}\nlistener: x\nlgo: {}\nke: []", []string{
+			`lisen: unknown key; did you mean "listen"? (line 1)`,
+			`publicURLs: unknown key; did you mean "publicURL"? (line 2)`,
+			`stroe: unknown key; did you mean "store"? (line 3)`,
+			`logg: unknown key; did you mean "log"? (line 4)`,
+			`amdin: unknown key; did you mean "admin"? (line 5)`,
+			"listener: unknown key (line 6)",
+			`lgo: unknown key; did you mean "log"? (line 7)`,
+			"ke: unknown key (line 8)",
+		}},
 		{"unknown key that is no word", "\"a b\": 1", []string{`["a b"]: unknown key (line 1)`}},
 		{"unknown key deep down", up("timeouts: {total: 1s}"), []string{"tenants[0].upstreams[1].timeouts.total: unknown key (line 7)"}},
 		{"duplicate key", "listen: 'localhost:1'\nlog: {}\nlisten: ':2'\nlisten: ':3'", []string{
