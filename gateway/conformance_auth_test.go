@@ -50,7 +50,7 @@ func endOf(scenario string) string {
 	case "auth/iss-supported-missing", "auth/iss-wrong-issuer", "auth/iss-unexpected", "auth/iss-normalized":
 		return "This answer is not from the server that was asked"
 	case "auth/scope-retry-limit":
-		return noTool
+		return callFails
 	}
 	return ""
 }

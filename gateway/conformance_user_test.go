@@ -101,6 +101,9 @@ tenants:
 // noTool stands in the way of users whom nothing asks to sign in.
 const noTool = "the client is shown no tool"
 
+// callFails stands in the way of users who have signed in and are refused all the same.
+const callFails = "the call fails"
+
 // suiteUser is somebody with a client and a browser.
 type suiteUser struct {
 	t       *testing.T
@@ -120,6 +123,10 @@ func (u *suiteUser) send(method, params string) string {
 func (u *suiteUser) tool() string {
 	u.t.Helper()
 	list := u.send("tools/list", "")
+	if memberOf(u.t, list, "error") != nil {
+		u.t.Logf("tools/list ends with %s", list)
+		return ""
+	}
 	var tools []struct{ Name string }
 	if raw := memberOf(u.t, list, "result", "tools"); raw != nil {
 		if err := json.Unmarshal(raw, &tools); err != nil {
@@ -140,12 +147,16 @@ func (u *suiteUser) use(tool string) string {
 	params := `"name":"` + tool + `","arguments":{}`
 	for range maxRounds {
 		got := u.send("tools/call", params)
+		if memberOf(u.t, got, "error") != nil {
+			u.t.Logf("the call of %s ends with %s", tool, got)
+			return callFails
+		}
 		if memberOf(u.t, got, "result", "content") != nil {
 			return ""
 		}
 		if string(memberOf(u.t, got, "result", "resultType")) != `"input_required"` {
 			u.t.Logf("the call of %s ends with %s", tool, got)
-			return "the call fails"
+			return callFails
 		}
 		var page string
 		for _, request := range membersOf(u.t, memberOf(u.t, got, "result", "inputRequests")) {
