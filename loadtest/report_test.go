@@ -11,7 +11,7 @@ import (
 )
 
 func TestReport(t *testing.T) {
-	call, bridge, list := measurements()[0], measurements()[2], measurements()[3]
+	call, secured, bridge, list := measurements()[0], measurements()[2], measurements()[3], measurements()[4]
 	make := func(m measurement, c int, name string, rate float64, p50 time.Duration) row {
 		return row{measurement: m, concurrency: c, system: &system{name: name, label: name}, size: 100,
 			sample: sample{rate: rate, p50: p50, p99: 2 * p50, cpu: 12 * time.Microsecond}}
@@ -26,6 +26,7 @@ func TestReport(t *testing.T) {
 			make(call, 1, sysProxy, 2000, 300*time.Microsecond), make(call, 1, sysCauseway, 1900, 350*time.Microsecond),
 			make(call, 16, sysProxy, 10000, time.Millisecond), make(call, 16, sysCauseway, 8000, 2*time.Millisecond),
 			broken,
+			make(secured, 16, sysCauseway, 7600, 2*time.Millisecond),
 			make(bridge, 1, sysCauseway, 1520, 400*time.Microsecond), make(bridge, 16, sysCauseway, 6000, 3*time.Millisecond),
 			make(list, 16, sysDirect, 10000, time.Millisecond), make(list, 16, sysCauseway, 15000, time.Millisecond),
 		},
@@ -42,6 +43,7 @@ func TestReport(t *testing.T) {
 		"- call-json with 16 clients: 0.80 of (b), the goal is at least 0.9: **missed**",
 		"- list-20: 1.50 of asking the upstream directly, the goal is to be faster: reached",
 		"| clients | system | req/s | of call-json | p50 ms |", "| 1 | causeway | 1520 | 0.80 | 0.400 | 0.800 | +0.050 | 12 |",
+		"- call-secured with 16 clients: 0.950 of Causeway's call-json, the goal is at least 0.9: reached",
 		"- call-handshake with 16 clients: 0.750 of Causeway's call-json, the goal is at least 0.8: **missed**",
 		"- requests to the handshake upstream for 5000 calls: 5000 calls, the goal is one each; and 4 others for probes, handshakes and lists in the whole run, the goal is at most 100: reached",
 		"- upstream requests while Causeway answered tools/list: 0, the goal is 0: reached",
