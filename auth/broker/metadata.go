@@ -59,8 +59,23 @@ func parseServer(raw []byte, issuer string, t trust) (*server, error) {
 		IssParameter: d.IssParameter, ClientIDMetadata: d.ClientIDMetadata,
 		S256:          slices.Contains(d.ChallengeMethods, "S256"),
 		OfflineAccess: slices.Contains(d.ScopesSupported, "offline_access"),
-		AuthMethods:   d.AuthMethods, trust: t,
+		AuthMethods:   knownMethods(d.AuthMethods), trust: t,
 	}, nil
+}
+
+// knownMethods gives those ways of authentication of a list that are known here, so that
+// nothing is kept of a list but that; one that nobody knows where there is no other.
+func knownMethods(list []string) []string {
+	var known []string
+	for _, method := range []string{methodBasic, methodPost, methodNone} {
+		if slices.Contains(list, method) {
+			known = append(known, method)
+		}
+	}
+	if known == nil && len(list) > 0 {
+		return []string{"unknown"}
+	}
+	return known
 }
 
 // resource is what an upstream says of itself (RFC 9728, section 2).
@@ -92,6 +107,8 @@ func parseResource(raw []byte, address, configured string) (*resource, error) {
 		return nil, errors.New("names no authorization server")
 	case len(d.Servers) > maxAuthorizationServers:
 		return nil, fmt.Errorf("names more than %d authorization servers", maxAuthorizationServers)
+	case slices.ContainsFunc(d.Servers, func(s string) bool { return len(s) > maxAddress }):
+		return nil, errors.New("names an authorization server by what is too long for an address")
 	case len(d.Scopes) > maxList:
 		return nil, fmt.Errorf("has a list of more than %d", maxList)
 	}
