@@ -196,6 +196,20 @@ func sealedSecrets(t *tenant.Tenant) iter.Seq2[SealedAt, *tenant.Secret] {
 	}
 }
 
+// UnopenedSecrets gives the places of secrets of registrations that no key of a ring
+// opens, in the order of the registrations.
+func UnopenedSecrets(tenants []*tenant.Tenant, ring *seal.Ring) []SealedAt {
+	var places []SealedAt
+	for _, t := range tenants {
+		for at, secret := range sealedSecrets(t) {
+			if _, _, err := ring.Reseal(secretPurpose, secret.Sealed, nil); err != nil {
+				places = append(places, at)
+			}
+		}
+	}
+	return places
+}
+
 // values walks over what is kept for users.
 func (w *resealWalk) values(ctx context.Context, vault tenant.Vault) error {
 	for after := (tenant.VaultKey{}); ; {

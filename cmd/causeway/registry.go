@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/causeway-mcp/causeway/auth/seal"
 	"github.com/causeway-mcp/causeway/federation/tenant"
 	"github.com/causeway-mcp/causeway/federation/tenant/bolt"
 	"github.com/causeway-mcp/causeway/gateway"
@@ -173,7 +174,7 @@ func runRegistryImport(ctx context.Context, args []string, stdin io.Reader, stdo
 		f.fail(stderr, err)
 		return exitFailure
 	}
-	r, _, ok := f.open(ctx, stderr)
+	r, cfg, ok := f.open(ctx, stderr)
 	if !ok {
 		return exitFailure
 	}
@@ -183,7 +184,24 @@ func runRegistryImport(ctx context.Context, args []string, stdin io.Reader, stdo
 		return exitFailure
 	}
 	writeChanges(stdout, before, after)
+	warnUnopened(stderr, cfg, after)
 	return exitOK
+}
+
+// warnUnopened tells of secrets that came with an import and cannot be used, since the
+// key that has sealed them is not among the configuration's.
+func warnUnopened(stderr io.Writer, cfg *config.Config, s *tenant.Snapshot) {
+	if len(gateway.UnopenedSecrets(s.Tenants, seal.NewRandom())) == 0 {
+		return // there are none, and no keys are needed
+	}
+	ring, err := gateway.NewRing(cfg, os.LookupEnv)
+	if err != nil {
+		fmt.Fprintf(stderr, "warning: whether the secrets of the import can be opened was not looked at: %v\n", err)
+		return
+	}
+	for _, at := range gateway.UnopenedSecrets(s.Tenants, ring) {
+		fmt.Fprintf(stderr, "warning: %s cannot be opened with the keys that are configured: put the key back that has sealed it, or enter it anew\n", at)
+	}
 }
 
 func sourceName(path string) string {

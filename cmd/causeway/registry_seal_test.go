@@ -49,3 +49,25 @@ func TestRegistrySeal(t *testing.T) {
 		})
 	}
 }
+
+// TestImportOfUnopenedSecrets holds that an import says which of its secrets are of no
+// use here.
+func TestImportOfUnopenedSecrets(t *testing.T) {
+	conf, _ := fileStore(t)
+	var stdout, stderr strings.Builder
+	if code := dispatch(t.Context(), commands(), []string{"registry", "seal", "--config", conf}, strings.NewReader("hush"), &stdout, &stderr); code != exitOK {
+		t.Fatal(stderr.String())
+	}
+	elsewhere := seal.NewRandom().Seal("secret", []byte("hush"), nil)
+	const one = `{"alias":"ALIAS","url":"https://h.example/mcp","auth":{"mode":"bearer","token":{"sealed":"SEALED"}}}`
+	upstream := func(alias, sealed string) string {
+		return strings.NewReplacer("ALIAS", alias, "SEALED", strings.TrimSpace(sealed)).Replace(one)
+	}
+	in := `{"version":1,"tenants":[{"name":"acme","upstreams":[` + upstream("here", stdout.String()) + `,` + upstream("elsewhere", elsewhere) + `]}],"keys":[]}`
+	stdout.Reset()
+	code := dispatch(t.Context(), commands(), []string{"registry", "import", "--config", conf}, strings.NewReader(in), &stdout, &stderr)
+	const want = "warning: tenant acme, upstream elsewhere: auth.token cannot be opened with the keys that are configured: put the key back that has sealed it, or enter it anew\n"
+	if code != exitOK || stderr.String() != want || !strings.Contains(stdout.String(), "added tenant acme\n") {
+		t.Errorf("exit %d, stdout %q, stderr %q", code, stdout.String(), stderr.String())
+	}
+}
