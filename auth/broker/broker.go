@@ -42,7 +42,7 @@ type Options struct {
 	// the operator did, so that they may be private ones.
 	Client func(private bool) *http.Client
 	// PublicURL is the base URL under which browsers reach Handler; empty where there
-	// is none, and then users cannot sign in.
+	// is none. Users cannot sign in then, nor where it is an http one of another machine.
 	PublicURL string
 	// Connected is told that a user has let the gateway have a token, or has taken back
 	// what any client was allowed (then without a ClientID), on the replica

@@ -161,7 +161,7 @@ func (b *Broker) serveClientMetadata(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
 		return
 	}
-	if b.opts.PublicURL == "" {
+	if b.signIns.site.root == "" {
 		http.NotFound(w, r)
 		return
 	}

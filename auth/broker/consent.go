@@ -48,9 +48,11 @@ func (in *signIns) link(tk *ticket) (string, error) {
 	return in.linkTo(connectPath, tk)
 }
 
+var errNoSite = errors.New("users cannot sign in without a publicURL that is an https one, or of this machine")
+
 func (in *signIns) linkTo(path string, tk *ticket) (string, error) {
 	if in.site.root == "" {
-		return "", errors.New("the gateway has no public URL for its pages")
+		return "", errNoSite
 	}
 	sealed, err := in.seal(sealTicket, tk, "")
 	if err != nil {

@@ -80,8 +80,8 @@ func (b *Broker) registering(conf *tenant.Credential, s *server) (*clientMetadat
 	m.RedirectURIs, m.ResponseTypes = []string{}, []string{} // none: without them a server supposes code
 	switch conf.Mode {
 	case tenant.CredentialUser:
-		if b.opts.PublicURL == "" {
-			return nil, errors.New("users cannot sign in without a publicURL")
+		if b.signIns.site.root == "" {
+			return nil, errNoSite
 		}
 		m.Scope = "" // more are asked for as it turns out that they are needed
 		m.RedirectURIs, m.ResponseTypes = []string{b.redirectURI()}, []string{"code"}

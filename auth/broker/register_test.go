@@ -310,8 +310,10 @@ func TestClientDocument(t *testing.T) {
 	if w := get(http.MethodPost); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") == "" {
 		t.Errorf("POST: %d", w.Code)
 	}
-	s.opts.PublicURL = ""
-	if w := get(http.MethodGet); w.Code != http.StatusNotFound {
-		t.Errorf("without a public URL: %d", w.Code)
+	for _, none := range []string{"", "http://gateway.example.com/"} {
+		s.signIns.site = newSite(none)
+		if w := get(http.MethodGet); w.Code != http.StatusNotFound {
+			t.Errorf("with the public URL %q: %d", none, w.Code)
+		}
 	}
 }

@@ -35,9 +35,12 @@ type site struct {
 	secure bool   // whether it is https
 }
 
+// newSite gives the site at a URL; one without a root where there are no pages. They are
+// at https URLs and on this machine only (2026-07-28, basic/authorization/
+// security-considerations, Communication Security): cookies would be everybody's else.
 func newSite(publicURL string) *site {
 	u, err := url.Parse(publicURL)
-	if err != nil || u.Host == "" {
+	if err != nil || u.Host == "" || u.Scheme != "https" && !isLoopback(u.Hostname()) {
 		return &site{}
 	}
 	return &site{strings.TrimSuffix(publicURL, "/"), strings.TrimSuffix(u.Path, "/"), u.Scheme == "https"}

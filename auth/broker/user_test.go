@@ -216,7 +216,8 @@ func TestNobodyToAsk(t *testing.T) {
 		{"no login", func(t *tenant.Tenant) { t.Auth.Issuers[0].Login = nil }, nil, nil, "has no login configured"},
 		{"another issuer", nil, nil, &tenant.Principal{Tenant: "acme", Issuer: "https://other.example.com", Subject: "x"}, "has no login configured"},
 		{"an API key", nil, nil, &tenant.Principal{Tenant: "acme", Subject: "robot"}, "is no user of an issuer"},
-		{"no public URL", nil, func(o *broker.Options) { o.PublicURL = "" }, nil, "no public URL"},
+		{"no public URL", nil, func(o *broker.Options) { o.PublicURL = "" }, nil, "without a publicURL"},
+		{"a public URL without TLS", nil, func(o *broker.Options) { o.PublicURL = "http://gateway.example.com" }, nil, "without a publicURL that is an https one"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newConsentRig(t)

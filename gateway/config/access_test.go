@@ -128,6 +128,10 @@ func TestFaultsOfCredentials(t *testing.T) {
 		{"no login", who("mode: oauth", "issuers: [{issuer: 'https://i'}]") + "  upstreams: [{alias: u, url: 'http://u', auth: {mode: user_oauth}}]", []string{
 			"tenants[0].upstreams[0].auth.mode: user_oauth needs an issuer of the tenant with a login, so that its pages can tell who opens them (line 7)",
 		}},
+		{"users who would sign in without TLS", strings.Replace(who("mode: oauth", "issuers: [{issuer: 'https://i', login: {clientID: c}}]"), "https://h", "http://h", 1) +
+			"  upstreams: [{alias: u, url: 'http://u', auth: {mode: user_oauth}}]", []string{
+			"tenants[0].upstreams[0].auth.mode: user_oauth needs a publicURL that is an https one, or of this machine: users sign in there (line 7)",
+		}},
 		{"program", "tenants:\n- name: a\n  upstreams:\n  - {alias: p, command: [x], auth: {mode: bearer, token: {env: A}}}", []string{
 			"tenants[0].upstreams[0].auth.mode: a program takes no headers: its secrets are in its environment (line 4)",
 		}},

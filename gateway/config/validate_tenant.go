@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -41,6 +42,9 @@ func (v *checker) tenant(path string, t *tenant.Tenant, c *Config) {
 		v.fault(path+".auth.mode", "oauth needs publicURL: access tokens are for a resource below it")
 	}
 	for i := range t.Upstreams {
+		if t.Upstreams[i].Auth.Mode == tenant.CredentialUser && !keepsCookies(c.PublicURL) {
+			v.fault(fmt.Sprintf("%s.upstreams[%d].auth.mode", path, i), "user_oauth needs a publicURL that is an https one, or of this machine: users sign in there")
+		}
 		own := t.Upstreams[i].Timeouts
 		if own.Call > 0 && own.CallMax > 0 {
 			continue // which was checked
@@ -54,6 +58,13 @@ func (v *checker) tenant(path string, t *tenant.Tenant, c *Config) {
 			v.fault(at, "%s", f.Message)
 		}
 	}
+}
+
+// keepsCookies tells whether browsers keep what a URL's site gives them to it; so does
+// none at all, which is told elsewhere.
+func keepsCookies(publicURL string) bool {
+	u, err := url.Parse(publicURL)
+	return err != nil || u.Scheme != "http" || IsLoopback(net.JoinHostPort(u.Hostname(), "0"))
 }
 
 // CheckPolicy tells what is wrong with the expressions of a tenant's policy and
