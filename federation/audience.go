@@ -190,6 +190,15 @@ type seen struct {
 	roster         *roster
 	headers, views int // its own, in bytes
 	used           atomic.Int64
+	under          *seen // of the same members, from which nothing is hidden; nil for none
+}
+
+// use notes that the roster is used, and with it the one that it is made of.
+func (s *seen) use(now time.Time) {
+	s.used.Store(now.UnixNano())
+	if s.under != nil {
+		s.under.used.Store(now.UnixNano())
+	}
 }
 
 // sizeOf gives the size of header lines in bytes.
@@ -210,7 +219,7 @@ func (s *audiences) get(a audience, now time.Time) *roster {
 	if kept == nil {
 		return nil
 	}
-	kept.used.Store(now.UnixNano())
+	kept.use(now)
 	return kept.roster
 }
 
@@ -231,7 +240,10 @@ func (s *audiences) put(a audience, r *roster, now time.Time) (_ *roster, crowde
 		crowded = true
 	}
 	s.headers += made.headers
-	made.used.Store(now.UnixNano())
+	if r.own != nil && r.own != r {
+		made.under = s.kept[r.own.audience]
+	}
+	made.use(now)
 	s.kept[a] = made
 	return r, crowded
 }

@@ -128,6 +128,21 @@ func TestHeadersAreBounded(t *testing.T) {
 	}
 }
 
+// What a roster hides something of is used as long as that is, so that it is counted.
+func TestWhatIsHiddenOfIsKept(t *testing.T) {
+	var kept audiences
+	now := time.Unix(1e9, 0)
+	own := &roster{audience: audience{user: "ann"}}
+	hidden := &roster{audience: audience{user: "ann", hidden: true}, own: own}
+	kept.put(own.audience, own, now)
+	kept.put(hidden.audience, hidden, now)
+	kept.get(hidden.audience, now.Add(time.Hour))
+	kept.prune(now.Add(time.Minute))
+	if kept.get(own.audience, now) != own {
+		t.Error("it was dropped")
+	}
+}
+
 // And so do audiences that are shown long lists.
 func TestViewsAreBounded(t *testing.T) {
 	personally(t, nil, func(t *testing.T, p *personal) {
