@@ -230,21 +230,14 @@ func canonical(names []string) []string {
 	return out
 }
 
-// Connected is told that a user has let the gateway act for them at an upstream: the
-// lists that were shown without that are read again, on all replicas.
+// Connected is told that a user has let the gateway act for them at an upstream, or does
+// so no more: what was shown before that is read again, on all replicas.
 func (f *Federation) Connected(ctx context.Context, name, alias string, who *tenant.Principal) {
-	f.mu.RLock()
-	d := f.hold(name)
-	f.mu.RUnlock()
-	if d == nil {
-		if f.opts.Cluster == nil {
-			return
-		}
-		var err error
-		if d, err = f.load(ctx, name); err != nil {
-			f.log.Warn("load the tenant of a user who has signed in", "tenant", name, "error", err)
-			return
-		}
+	// What was kept for the user before the tenant went idle may be used again too.
+	d, err := f.load(ctx, name)
+	if err != nil {
+		f.log.Warn("load the tenant of a user who has signed in", "tenant", name, "error", err)
+		return
 	}
 	defer d.leave()
 	m := d.current().byAlias[alias]

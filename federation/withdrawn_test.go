@@ -1,7 +1,6 @@
 package federation
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -28,12 +27,16 @@ func TestNothingIsReadFromTheCacheAfterThat(t *testing.T) {
 // A user who signs in with another account at the upstream sees nothing of the first,
 // whether something was kept for the user meanwhile or not.
 func TestAnotherAccountIsReadAnew(t *testing.T) {
-	for _, dropped := range []bool{false, true} {
-		t.Run(fmt.Sprintf("dropped %t", dropped), func(t *testing.T) { anotherAccount(t, dropped) })
+	for name, drop := range map[string]func(*personal, *domain){
+		"kept":        func(*personal, *domain) {},
+		"idle user":   func(p *personal, d *domain) { d.prune(p.fed.now().Add(time.Hour)) },
+		"idle tenant": func(p *personal, d *domain) { p.fed.drop("default", d) },
+	} {
+		t.Run(name, func(t *testing.T) { anotherAccount(t, drop) })
 	}
 }
 
-func anotherAccount(t *testing.T, dropped bool) {
+func anotherAccount(t *testing.T, drop func(*personal, *domain)) {
 	asking(t, func(t *testing.T, p *personal) {
 		p.sign("ann", true)
 		read := func() *Call { return p.client(withURLs, "", mcp.MethodResourcesRead, `"uri":"a+doc://1"`).by("ann") }
@@ -47,9 +50,7 @@ func anotherAccount(t *testing.T, dropped bool) {
 		p.accounts.mu.Unlock()
 		p.sign("ann", true)
 		who := read().Principal
-		if dropped {
-			p.load(t).prune(p.fed.now().Add(time.Hour))
-		}
+		drop(p, p.load(t))
 		p.fed.Connected(t.Context(), "default", "a", &who)
 		if got := p.do(read()); !strings.Contains(got, "of another") {
 			t.Errorf("read %s", got)
