@@ -43,12 +43,9 @@ func anotherAccount(t *testing.T, drop func(*personal, *domain)) {
 		if got := p.do(read()); !strings.Contains(got, "of ann") {
 			t.Fatal(got)
 		}
-		p.sign("ann", false)
-		p.asks(t, read())
 		p.accounts.mu.Lock()
 		p.accounts.of["ann"] = owned(t, "another")
 		p.accounts.mu.Unlock()
-		p.sign("ann", true)
 		who := read().Principal
 		drop(p, p.load(t))
 		p.fed.Connected(t.Context(), "default", "a", &who)
