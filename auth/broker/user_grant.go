@@ -145,21 +145,28 @@ func (g *grant) access(ctx context.Context, at *registered, client string) (stri
 			g.mu.Unlock()
 			return access, nil
 		}
+		joined := g.running != nil
 		up := g.begin(at, "", nil)
 		g.mu.Unlock()
 		if up == nil {
 			return "", errEnding
 		}
-		access, err, settled := g.await(ctx, up, bound, client)
+		access, err, settled := g.await(ctx, up, joined, bound, client)
 		if settled {
 			return access, err
+		}
+		select { // the next one can begin only then
+		case <-up.done:
+		case <-ctx.Done():
+			return "", ctx.Err()
 		}
 	}
 	return "", errors.New("what the user has agreed to keeps changing")
 }
 
-// await waits for an update as long as it takes to know whether there is a token.
-func (g *grant) await(ctx context.Context, up *update, bound, client string) (access string, err error, settled bool) {
+// await waits for an update as long as it takes to know whether there is a token. One
+// that was joined may have looked before the token came to its end.
+func (g *grant) await(ctx context.Context, up *update, joined bool, bound, client string) (access string, err error, settled bool) {
 	for _, news := range []chan struct{}{up.read, up.done} {
 		select {
 		case <-news:
@@ -186,7 +193,7 @@ func (g *grant) await(ctx context.Context, up *update, bound, client string) (ac
 			return "", failure, true
 		}
 	}
-	return "", err, true
+	return "", err, !joined
 }
 
 // usable gives the access token as far as it is known and good for the client, or what
