@@ -19,7 +19,10 @@ import (
 const (
 	resealPage  = 64                    // values that are read at once
 	resealPause = 10 * time.Millisecond // after each page, and after what was written
-	resealTries = 5                     // of one registration or value that others change at the same time
+	// resealTries bounds how often one registration or value is tried that others change
+	// at the same time: with pauses twice as long each time, which together are longer
+	// than a registry may take to hear of a change.
+	resealTries = 8
 )
 
 // SealedAt says where in a registry something sealed is, without whose it is.
@@ -117,7 +120,7 @@ func (w *resealWalk) registration(ctx context.Context, r tenant.Registry, t *ten
 		case errors.As(err, &refused):
 			w.Refused[t.Name], found.Secrets = err, 0
 		case errors.Is(err, tenant.ErrConflict) && try < resealTries:
-			if err := pause(ctx, resealPause); err != nil {
+			if err := pause(ctx, resealPause<<try); err != nil {
 				return err
 			}
 			if t, err = r.Tenant(ctx, t.Name); errors.Is(err, tenant.ErrNotFound) {
@@ -248,7 +251,7 @@ func (w *resealWalk) value(ctx context.Context, vault tenant.Vault, v tenant.Vau
 			return err
 		}
 		// Somebody else has written it, or sealed it anew.
-		if err := pause(ctx, resealPause); err != nil {
+		if err := pause(ctx, resealPause<<try); err != nil {
 			return err
 		}
 		if v, err = vault.Secret(ctx, v.Key); errors.Is(err, tenant.ErrNotFound) {
