@@ -156,10 +156,9 @@ func (d *roster) renewed() *roster {
 	return d.current().seenBy(d.caller)
 }
 
-// varies tells whether what the endpoint shows depends on who asks.
-func (d *roster) varies() bool {
-	return d.audience.user != "" || d.audience.headers != "" || d.sorts()
-}
+// varies tells whether what the endpoint shows depends on who asks, whoever that is now:
+// one who is nobody in particular, or shows no header, is no measure for the others.
+func (d *roster) varies() bool { return d.perUser || len(d.forwards) > 0 || d.sorts() }
 
 // sorts tells whether policy hides from one caller of the endpoint what it shows
 // another.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -275,6 +276,26 @@ func TestToolsetQuotas(t *testing.T) {
 		elapse(2 * time.Minute)
 		if err := call("slow", "ann"); err != nil {
 			t.Errorf("after two minutes: %v", err)
+		}
+	})
+}
+
+// Where some callers show an upstream who they are, what is listed to one who does not is
+// no list for all.
+func TestScopeForWhoShowsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newFake(t)
+		p.list(kindTools, tool("x"))
+		r, stop := newFakeRig(t, fakes(map[string]*fake{"a": p}), nil)
+		defer stop()
+		if got := field(t, r.do(r.callOf("", mcp.MethodToolsList, "")), "result", "cacheScope"); got != `"public"` {
+			t.Errorf("without credentials: %s", got)
+		}
+		up := fakeUp("a")
+		up.Auth, up.Version = tenant.Credential{Mode: tenant.CredentialForward, Forward: []string{"X-Region"}}, "2"
+		r.reconfigure(up)
+		if got := field(t, r.do(r.callOf("", mcp.MethodToolsList, "")), "result", "cacheScope"); got != `"private"` {
+			t.Errorf("without the header: %s", got)
 		}
 	})
 }
